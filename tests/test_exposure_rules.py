@@ -461,7 +461,7 @@ def test_mappings_of_scores_are_rankings_and_mappings_of_lists_are_not():
     groups = {"a": "m", "b": "f", "c": "m"}
     assert one("log_dp", scores, groups, attention="rbp(patience=0.5)") == pytest.approx(math.log(1 / 0.75))
     for wrong in ({"q": ["b", "c", "a"]}, {"q": {"a": "first"}}):
-        with pytest.raises(eh.EvenhandError, match="Pass {request: {item: score}}, with numbers"):
+        with pytest.raises(eh.EvenhandError, match="mapping that cannot be read"):
             one("log_dp", wrong, groups)
     assert one("iaa", scores, groups, score="score", attention="uniform") == pytest.approx(2 * (0.6 - 1 / 3))
 

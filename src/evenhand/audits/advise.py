@@ -327,7 +327,7 @@ def _advise_exposure(call: Call, roles: dict[str, Any]) -> Result:
             table, groups=groups, relevance=relevance, missing="zero", by=row_slicing(None), unranked=False, nan_policy="raise",
             duplicates="raise", sample=None, probability=None, weight=None, system=None, **roles,
         )  # fmt: skip
-        labels, read = tables.count_labels(), tables.view.rows
+        labels, read = len(tables.labels.labels), tables.view.rows
         unjudged = tables.count_unjudged() / read if relevance is not None and read else None
         situation = _nearest_facts(tables, sparse=bool(sparse or (unjudged or 0) > 0.5))
         facts = {

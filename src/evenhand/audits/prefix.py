@@ -500,9 +500,6 @@ def _sums(b: Batch, counts: Floats, g: int) -> tuple[Any, ...]:
     sizes = counts.sum(1)[:, None]
     q = counts[:, g, None] / np.maximum(sizes, 1)
     spread = q * (1 - q) / np.maximum(sizes - 1, 1)
-    if b.complete:  # nothing but the counts differs between lists
-        cumulative = np.cumsum(np.count_nonzero(b.codes == g, axis=0))
-        return len(q), cumulative / b.seen, q.sum(), spread.sum() * (b.width - b.seen) / b.seen
     reached = (np.arange(b.width) < b.lengths[:, None]) & (b.seen > 0)
     seen = np.maximum(b.seen, 1)
     parts = (1, b.cum_counts(g) / seen, q, spread * (sizes - b.seen) / seen)

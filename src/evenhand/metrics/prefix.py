@@ -88,7 +88,7 @@ class Reading:
             raise EvenhandError(
                 "normalizer='max' needs one label per item, not shares. Pass normalizer='bound' or None."
             )
-        seen = p.unsided
+        seen = replace(p, protected=None)
         if isinstance(target, Mapping):  # groups that only the target names are missed in every list
             named = [match(g, p.groups) for g in target]
             seen = seen.with_groups(tuple(dict.fromkeys([*p.groups, *named])))

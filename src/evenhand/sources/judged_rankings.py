@@ -363,10 +363,6 @@ class JudgedRankings:
         sums[cells.integers("code")] = cells.floats("n")
         return sums
 
-    def count_labels(self) -> int:
-        items = f"({self.labelled_items}) AS labelled"
-        return int(self.engine.cells(f"SELECT COUNT(DISTINCT label) AS n FROM {items}").row()["n"])
-
     def count_unjudged(self) -> int:
         """How many ranked items nobody judged."""
         rows = self.source(relevance=True)

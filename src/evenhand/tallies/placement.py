@@ -234,10 +234,6 @@ class Placement:
         """The kind of list that each ranking is for the first group, the protected of two sides."""
         return Kinds.from_placement(self, self.counts[:, :1])
 
-    @cached_property
-    def unsided(self) -> Placement:
-        return replace(self, protected=None)
-
     def sides(self) -> Placement:
         """These rankings with two groups: 0 protected, 1 not."""
         return self._sides

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,10 +72,16 @@ class Qualifications:
         >>> Qualifications.from_arrays({1.0: 1, 0.6: 2}).values.tolist()
         [0.6, 1.0]
         """
-        if not isinstance(masses, Mapping):
-            raise EvenhandError(f"masses is of type {type(masses).__name__}. Pass {{qualification: mass}}.")
-        pairs = sorted((_number("qualification", q), _mass(m)) for q, m in masses.items())
-        return cls(np.array([q for q, _ in pairs]), np.array([m for _, m in pairs]))
+        problem = EvenhandError(
+            "masses cannot be read. Pass {qualification: mass}, finite numbers, masses of zero or more."
+        )
+        try:
+            pairs = np.array(sorted((float(q), float(m)) for q, m in masses.items())).reshape(-1, 2)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise problem from error
+        if not np.isfinite(pairs).all() or (pairs[:, 1] < 0).any():
+            raise problem
+        return cls(pairs[:, 0], pairs[:, 1])
 
     def reason(self) -> str:
         return "" if self.mass.sum() > 0 else "empty"
@@ -97,21 +102,22 @@ class ScoredGroups:
     @classmethod
     def from_arrays(cls, groups: Any) -> ScoredGroups:
         """Tally `{group: [(mass, score, chance of outcome 1), ...]}`."""
-        if not isinstance(groups, Mapping):
-            raise EvenhandError(
-                f"groups is of type {type(groups).__name__}. Pass {{group: [(mass, score, chance), ...]}}."
-            )
-        for name, entries in groups.items():
-            if isinstance(entries, (str, bytes)) or not isinstance(entries, Iterable):
-                raise EvenhandError(
-                    f"Group {name!r} holds {entries!r}. Pass a list of (mass, score, chance of outcome 1)."
-                )
-        rows = [(g, *_entry(name, entry)) for g, (name, entries) in enumerate(groups.items()) for entry in entries]
-        scores, where = np.unique([score for _, _, score, _ in rows], return_inverse=True)
-        success, failure = np.zeros((len(groups), len(scores))), np.zeros((len(groups), len(scores)))
-        for (g, mass, _, chance), at in zip(rows, where, strict=True):
-            success[g, at] += mass * chance
-            failure[g, at] += mass * (1 - chance)
+        problem = EvenhandError(
+            "groups cannot be read. Pass {group: [(mass, score, chance of outcome 1), ...]}, finite numbers, masses of zero or more, "
+            "chances from 0 to 1."
+        )
+        try:
+            rows = [(g, *map(float, entry)) for g, entries in enumerate(groups.values()) for entry in entries]
+            number, mass, score, chance = np.array(rows).T if rows else np.zeros((4, 0))
+        except (AttributeError, TypeError, ValueError) as error:
+            raise problem from error
+        if not np.isfinite([mass, score, chance]).all() or (mass < 0).any() or (np.abs(chance - 0.5) > 0.5).any():
+            raise problem
+        scores, where = np.unique(score, return_inverse=True)
+        success, failure = np.zeros((2, len(groups), len(scores)))
+        at = number.astype(np.int64), where.reshape(-1)
+        np.add.at(success, at, mass * chance)
+        np.add.at(failure, at, mass * (1 - chance))
         return cls(success, failure)
 
     def reason(self) -> str:
@@ -119,33 +125,3 @@ class ScoredGroups:
         if not mass.any():
             return "empty"
         return "one_group_only" if len(mass) < 2 else "group_absent" if not mass.all() else ""
-
-
-def _entry(name: object, entry: Sequence[Any]) -> tuple[float, float, float]:
-    try:
-        mass, score, chance = entry
-    except (TypeError, ValueError) as error:
-        raise EvenhandError(
-            f"Group {name!r} has the entry {entry!r}. Pass (mass, score, chance of outcome 1)."
-        ) from error
-    numbers = _mass(mass), _number("score", score), _number("chance", chance)
-    if not 0 <= numbers[2] <= 1:
-        raise EvenhandError(f"Group {name!r} has the chance {chance!r}. Pass a chance between 0 and 1.")
-    return numbers
-
-
-def _number(what: str, value: Any) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError) as error:
-        raise EvenhandError(f"The {what} {value!r} is not a number. Pass numbers.") from error
-    if not math.isfinite(number):
-        raise EvenhandError(f"The {what} {value!r} is not finite. Pass finite numbers.")
-    return number
-
-
-def _mass(value: Any) -> float:
-    mass = _number("mass", value)
-    if mass < 0:
-        raise EvenhandError(f"The mass {value!r} is negative. Pass masses of zero or more.")
-    return mass
