@@ -145,12 +145,6 @@ def test_the_verdict_counts_the_units_of_the_top_and_names_both_ends():
     assert says == f"The top 1% of authors (5 of 500) get {ends} of all impressions."
 
 
-def test_without_a_share_of_the_top_the_verdict_reads_it_off_the_curve():
-    found = audited(None, units=500, metrics=("gini",)).findings
-    share = eh.metrics.top_share(amounts(500, seed=0, spread=1), 0.01)
-    assert headline_for(found).text == f"The top 1% of authors (5 of 500) get {share:.0%} of all impressions."
-
-
 def test_a_caution_stands_once_at_the_top_and_large_figures_beside_it(written):
     page = written("no slices").read_text(encoding="utf-8")
     text = re.sub(r'<script.*?</script>|title="[^"]*"|data-more="[^"]*"', "", page, flags=re.DOTALL)
@@ -165,7 +159,7 @@ def test_a_caution_stands_once_at_the_top_and_large_figures_beside_it(written):
 
 def test_few_findings_are_all_said_and_many_are_summed_up():
     few, many = audited(None), audited()
-    assert summary.key_sentences(few.findings) == few.sentences()
+    assert summary.key_sentences(few.findings) == few.sentences()[: len(few.findings)]
     lines = summary.key_sentences(many.findings)
     assert len(lines) == 6
     share = [r["estimate"] for r in many.findings.rows() if r["metric"] == "top_share(p=0.01)"]
@@ -502,7 +496,7 @@ def test_a_report_with_slices_has_the_whole_as_well(tmp_path):
     page = result.report(tmp_path / "report.html").read_text()
     whole = eh.inequality(log, **ask)
     assert f"Overall: {whole.headline}" in page
-    assert "<td>all</td><td><abbr" in page
+    assert "<td>all</td><td>gini</td>" in page
     assert f"<b>{whole.frame['estimate'][0]:.2f}</b>" in page
     assert len(result.frame) == 2, "the frame has the slices only"
     assert pickle.loads(pickle.dumps(result)).to_dict() == result.to_dict()
@@ -520,5 +514,5 @@ def test_large_numbers_over_all_slices_say_so_beside_a_headline_about_slices(tmp
     for by, ending in (("side", ", overall"), (None, "")):
         eh.inequality(table, **roles, by=by).report(tmp_path / "page.html")
         page = (tmp_path / "page.html").read_text()
-        figures = re.search(r'<div class="figures">(.*?)</span>', page)[1]
+        figures = re.search(r'<div class="figures">(.*?)</span>', page, re.DOTALL)[1]
         assert figures.endswith(f"Share of the top 20%{ending}")

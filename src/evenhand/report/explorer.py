@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from html import escape
 from typing import Any
 
 import altair as alt
@@ -144,20 +143,14 @@ def _units(findings: Findings, polygons: Sequence[Curve]) -> list[float]:
     ]
 
 
-def markup(findings: Findings) -> str:
-    """Slider, choice of slice, and the sentence, which screen readers announce as it changes."""
+def words(findings: Findings) -> dict[str, Any]:
+    """What slider, choice of slice and sentence say before scripts run."""
     e = Explorer.from_findings(findings)
-    choose = ""
-    if len(e.curves) > 1:
-        names = "".join(f'<option value="{i}">{escape(c.name)}</option>' for i, c in enumerate(e.curves))
-        start, title = len(e.curves) - 1, escape(", ".join(findings.slices))
-        choose = f'<label class="pick">{title} <select id="which" data-start="{start}">{names}</select></label>'
-    shown = "".join(f"<span>{escape(chosen(s))}</span>" for s in (e.stops[0], e.stops[-1]))
     amount = word(findings, "amount", "amounts")
-    reading = e.start.sentence(e.curves[-1].name, e.units[-1], holders(findings), amount)
-    return (
-        f'<div class="explorer"><div class="scripted" hidden>{choose}<label class="slide" for="top">Size of the top</label>'
-        f'<input type="range" id="top" min="0" max="{len(e.stops) - 1}" step="1" aria-describedby="reading">'
-        f'<div class="ends" aria-hidden="true">{shown}</div></div>'
-        f'<output id="reading" for="top" aria-live="polite">{escape(reading)}</output></div>'
-    )
+    return {
+        "names": [curve.name for curve in e.curves],
+        "slices": ", ".join(findings.slices),
+        "last_stop": len(e.stops) - 1,
+        "ends": [chosen(e.stops[0]), chosen(e.stops[-1])],
+        "reading": e.start.sentence(e.curves[-1].name, e.units[-1], holders(findings), amount),
+    }

@@ -13,6 +13,9 @@ from html import escape
 from importlib import resources
 from typing import Any
 
+import jinja2
+from markupsafe import Markup
+
 from evenhand.report.charts.theme import DARK, LIGHT, PAGE, Colours, theme
 
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
@@ -51,6 +54,24 @@ def _rule(where: str, colours: Colours) -> str:
     return where + " { " + " ".join(f"--{name}: {colour};" for name, colour in variables(colours).items()) + " }"
 
 
+@functools.cache
+def _templates() -> jinja2.Environment:
+    """Templates that escape every word they are given."""
+    loader = jinja2.PackageLoader("evenhand.report")
+    return jinja2.Environment(
+        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+    )
+
+
+def rendered(template: str, **words: Any) -> str:
+    return _templates().get_template(template).render(words)
+
+
+def part(name: str, *words: Any) -> Markup:
+    """A part that pages share (`templates/parts.html`), as markup that is not escaped again."""
+    return Markup(getattr(_templates().get_template("parts.html").module, name)(*words))  # noqa: S704  (escaped there)
+
+
 def asset(name: str) -> str:
     return (ASSETS / name).read_text(encoding="utf-8")
 
@@ -75,6 +96,10 @@ def packed(name: str, compressed: bytes) -> str:
 def script(code: str) -> str:
     """Code in a script element that it cannot end by accident."""
     return f"<script>{code.replace('</script', '<' + chr(92) + '/script')}</script>"
+
+
+READY = script("document.body.dataset.ready = '';")
+"""For pages that need no other script."""
 
 
 def embedded(value: Any) -> str:
@@ -106,7 +131,7 @@ _CLIP = re.compile(r"(?<=[\"#])clip\d+(?=[\")])")
 _FINE = re.compile(r"\d+\.\d{2,}")
 
 
-def svg(spec: Mapping[str, Any], width: int, name: str) -> str:
+def svg(spec: Mapping[str, Any], width: int, name: str) -> Markup:
     """A Vega-Lite specification as SVG in the page's own colours, for mail previews and readers without scripts.
 
     To keep reports small, attributes that the page sets once (fonts, descriptions) and invisible points are left out and
@@ -114,7 +139,7 @@ def svg(spec: Mapping[str, Any], width: int, name: str) -> str:
     `report`): then only the page's scripts draw the chart.
     """
     if not can_draw():
-        return ""
+        return Markup()
     import vl_convert
 
     sized = {**spec, "width": width, "autosize": {"type": "fit-x", "contains": "padding"}}
@@ -128,7 +153,8 @@ def svg(spec: Mapping[str, Any], width: int, name: str) -> str:
         return _FINE.sub(lambda match: f"{float(match[0]):.1f}".removesuffix(".0"), _REDUNDANT.sub("", tag))
 
     parts = re.split(r"(<[^>]*>)", _UNSEEN.sub("", image))
-    return "".join(shorter(part) if part.startswith("<") else part for part in parts)
+    shortened = (shorter(part) if part.startswith("<") else part for part in parts)
+    return Markup("".join(shortened))  # noqa: S704  (labels are escaped in it)
 
 
 def can_draw() -> bool:

@@ -328,14 +328,6 @@ def explained_notes(findings: Findings, without: Sequence[str] = ()) -> list[str
     return [f"{code}: {REASONS[code]}." for code in _note_counts(findings) if code in REASONS and code not in without]
 
 
-def note_hints(findings: Findings) -> dict[str, str]:
-    return {
-        str(note): "; ".join(REASONS.get(code, code) for code in note_codes(note))
-        for note in dict.fromkeys(findings.columns.get("note", ()))
-        if note
-    }
-
-
 @dataclass(frozen=True, slots=True)
 class CardFacts:
     title: str
@@ -384,17 +376,17 @@ def origin(findings: Findings) -> dict[str, str]:
         empty = value is None or value == {} or (name == "rows" and not value)
         if name not in ("dropped", "plan", "command", "by_place") and not empty:
             term = names.get(name, str(name).replace("_", " "))
-            shown[term] = short_percent(value) if name == "level" else _plain_text(value)
+            shown[term] = short_percent(value) if name == "level" else plain_text(value)
     for name, value in dict(findings.provenance.get("plan") or {}).items():
-        shown.setdefault(names.get(name, str(name).replace("_", " ")), _plain_text(value))
+        shown.setdefault(names.get(name, str(name).replace("_", " ")), plain_text(value))
     return shown
 
 
-def _plain_text(value: Any) -> str:
+def plain_text(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{k} {_plain_text(v)}" for k, v in value.items())
+        return ", ".join(f"{k} {plain_text(v)}" for k, v in value.items())
     if isinstance(value, (list, tuple)):
-        return listing(map(_plain_text, value), 40)
+        return listing(map(plain_text, value), 40)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return str(value)
     return f"{value:,}" if isinstance(value, int) else _short(value)
