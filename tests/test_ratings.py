@@ -98,5 +98,4 @@ def test_without_lenskit_one_sentence_names_the_extra(tmp_path, capsys, monkeypa
     )
     assert main(["study", "fair-ranking", "--groups", path]) == 2
     assert "belongs to a file of ratings" in capsys.readouterr().err
-    assert main(["study", "inequality", "--ratings", path]) == 2
     assert main(["study", "fair-ranking", "--ratings", path, "--data", str(tmp_path)]) == 2

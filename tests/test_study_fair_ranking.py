@@ -146,8 +146,9 @@ def test_tables_of_experiments_that_cannot_be_compared_are_refused(tmp_path, cap
         assert said in capsys.readouterr().err
     assert main(["study", "fair-ranking", "--data", path, "--protected", "x"]) == 2
     assert "--protected x is no label" in capsys.readouterr().err
-    assert main(["study", "rebalance", "--data", path, "--data", path]) == 2
-    assert "takes one" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["study", "rebalance", "--data", path, "--data", path])
+    assert "given twice" in capsys.readouterr().err
 
 
 METRICS = ["eel", "awrf(distance='nd', target='equal')", "awrf(distance='nd')", "log_dp", "eed"]

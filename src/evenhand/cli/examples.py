@@ -72,7 +72,6 @@ Is it the ranking or the network? Inequality of exposure split into followers, w
 
 examples:
   evenhand network views.parquet --edges follows.parquet --unit author --amount views --viewer viewer
-  evenhand network views.parquet --edges follows.parquet --unit author --amount none --viewer viewer --reach 2 --by source
 
 observed = followers + wiring + ranking. followers: a neutral ranking on a rewired graph; wiring: what the real graph adds;
 ranking: what the log adds to a neutral ranking on the real graph. Every viewer has as many impressions as in the log.
@@ -91,10 +90,8 @@ Does the top of each ranking mirror the whole list, or is one viewpoint ranked h
 
 examples:
   evenhand prefix serps.csv --request query --group stance --protected against
-  evenhand prefix serps.csv --request query --group stance --by engine -m ndjs --html viewpoints.html
   evenhand prefix serps.csv --group stance --protected=-3 --protected=-2 --protected=-1 -m ndd -m ndkl
   evenhand prefix 'runs/*.gz' --group labels.qrels --protected con       TREC runs, labels in the format of judgments
-  evenhand prefix charts.csv --group "rollup(films.csv, group=genres, split='|')"       an item shared among its genres
 
 Files that do not end in .parquet, .csv, .tsv or .jsonl are read as TREC runs (request Q0 item rank score tag). Their
 ranks hold where scores never rise along them; elsewhere the score orders, ties by item, as in trec_eval.
@@ -104,7 +101,6 @@ Which ranking metric should you trust for these rankings, and why?
 
 examples:
   evenhand advise --balance medium --bias high
-  evenhand advise --viewpoints 7 --bias low
   evenhand advise --goal opportunity --sparse
   evenhand advise serps.csv --request query --group stance --protected against --bias medium
 
@@ -118,9 +114,6 @@ Who is exposed in rankings, compared with a target, another group, or relevance?
 examples:
   evenhand exposure recs.parquet --request user --groups artist_gender --protected female
   evenhand exposure 'runs/*.gz' --groups docs.csv --relevance 2020.qrels --protected developing -m awrf -m eel
-  evenhand exposure runs.csv --system run --groups docs.csv --protected f -m 'awrf@10' -m 'log_dp(per_item=True)'
-  evenhand exposure plays.parquet --request user --groups 'rollup(songs.csv, artists.csv)' --protected female
-  evenhand exposure trec-fair:run.jsonl --groups trec-fair:article-level.csv --relevance trec-fair:sample.jsonl
 
 Files that do not end in .parquet, .csv, .tsv or .jsonl are TREC runs or, for --relevance, judgments (qrels).
 trec-fair: before a path reads a file of the TREC Fair Ranking track (runs, ragged groups, judged queries).
@@ -136,7 +129,6 @@ Is the more relevant item ranked higher, whatever its group?
 examples:
   evenhand pairwise scores.parquet --request user --groups artist_gender --relevance test.csv --protected female
   evenhand pairwise scores.csv --system model --groups books.csv --relevance rating --protected f --negatives 10000
-  evenhand pairwise scores.csv --groups 'rollup(songs.csv, artists.csv)' --relevance rating --protected f
 
 Pass everything that was scored, not a truncated list: pairs need items on both sides of the cut.
 """,
@@ -155,7 +147,6 @@ Does the order of systems depend on the choice of attention model, target, metri
 examples:
   evenhand sensitivity exposure 'runs/*.gz' --groups docs.csv --protected developing -m awrf -m eed
       --vary attention=log --vary 'attention=rbp(patience=0.8)' --vary target=population --vary target=equal
-  evenhand sensitivity prefix lists.csv --group stance --protected con --system engine --vary metrics=ndd --vary metrics=ndkl
 
 VERB is exposure, prefix or pairwise, followed by its options. Every --vary adds a choice, and all combinations are tried.
 """,
@@ -175,7 +166,6 @@ Who would gain if slots went to the candidates with the highest predicted outcom
 examples:
   evenhand counterfactual jobs.parquet --score score --outcome applied --group gender --treated notified --request job_id \
       --kind classification --threshold 0.4 --seed 7
-  evenhand counterfactual feed.parquet --score score --outcome clicked --group gender --request viewer --html slots.html
 
 Runs the outcome test first, with the same options, and predicts with its regression lines. Never read a gain without the
 range expected by chance (the ..._null rows).
@@ -196,8 +186,6 @@ Does a recommender serve groups of users, and items, even-handedly?
 examples:
   evenhand recommender scores.npz --user-groups users.csv --versus a --protected b --top 10 --html bias.html
   evenhand recommender scores.parquet --relevant clicks.parquet --user-groups users.csv --top 10 --items 100000
-  evenhand recommender lists.csv --score none --user-groups gender -m exposure_tv -m item_gini
-  evenhand recommender scores.npz --user-groups users.csv --top 10 --convention holisticai
   evenhand recommender log.parquet --by country --system model --user-groups users.csv --top 10 --items 100000
 
 Scores are a matrix (.npz of numpy or scipy, .npy; users are numbered from 0) or a table with a row per user and item.
@@ -209,7 +197,6 @@ Did a change make it more even? Compares the arms of an experiment, or two perio
 
 examples:
   evenhand experiment log.parquet --unit author_id --amount views --arm variant --randomized viewer_id --population none
-  evenhand experiment log.parquet --unit author_id --amount views --arm variant --randomized author_id --population none
   evenhand experiment log.parquet --unit author_id --amount views --arm month --randomized none --control 2026-09 --population none
   evenhand experiment last_week.parquet --unit author_id --amount views --power --randomized viewer_id --population none \
       --shares control=0.9,new=0.1
@@ -225,8 +212,6 @@ Find the most even exposure for each loss of relevance, as boosts or new lists.
 examples:
   evenhand rebalance candidates.parquet --providers publisher --top 10 --html fix.html
   evenhand rebalance candidates.parquet --providers publisher --top 10 --strength 0.1 --boosts boosts.csv --rankings new.parquet
-  evenhand rebalance candidates.parquet --providers gender --top 10 --objective f=0.5,m=0.5 --served shown.parquet --sentences
-  evenhand rebalance candidates.parquet --providers 'rollup(songs.csv, group=artist)' --top 10      songs with several artists
 
 Files of boosts and rankings end in .csv, .parquet or .jsonl, and are written for the highest strength unless --take names
 another.
@@ -237,7 +222,6 @@ Make new lists from scores with a known re-ranker: boosts, FA*IR, DetConstSort, 
 examples:
   evenhand rerank candidates.parquet --method boosts --boosts boosts.csv --groups publisher --top 10 --output new.parquet
   evenhand rerank candidates.parquet --method 'fa_star_ir(p=0.3, alpha=0.1)' --groups gender --protected f --top 20
-  evenhand rerank candidates.parquet --method 'calibrated(strength=0.5)' --groups genre --target rock=0.5,jazz=0.5 --top 10
 
 The answer is a table with request, item and rank: CSV on standard output, or a file that ends in .csv, .parquet or .jsonl.
 """,
@@ -268,7 +252,6 @@ example plan.toml:
   check = ["gini <= 0.9"]
   outputs = ["reach.html", "reach.json"]
 
-  evenhand run plan.toml --check 'top_share(p=0.01) <= 50%'
   evenhand run plan.toml --baseline last.json --check 'gini <= baseline + 0.01' --junit checks.xml
   evenhand run plan.toml --history reach.parquet --at 2026-11-16     # ${DATE} in the plan is that day
   evenhand run plan.toml --history reach.parquet --each day          # every day with files that is not in the history yet
@@ -298,7 +281,6 @@ Is every category selected as often? Selection rates and impact ratios, with int
 
 examples:
   evenhand impact candidates.csv --group sex --group race --selected hired --html ratios.html --profile ll144
-  evenhand impact candidates.csv --group sex --group race --score score --min-share 0.02
 
 The impact ratio is the rate of a category over the highest rate; with --score the rate is the share above the median score.
 """,
@@ -318,7 +300,6 @@ Make a saved result again from its plan and its inputs, and compare.
 examples:
   evenhand verify result.json
   evenhand verify result.json --table log.parquet                         the table has moved, or was a dataframe
-  evenhand verify result.json --table log.parquet groups=items.csv        another role by its name
 
 Files are looked for by the names in the result: from here, then from the folder of the result, then by their file name in it.
 Numbers are the same if they agree to nine digits: other processors add up in another order.
@@ -350,14 +331,9 @@ Rerun the study of a paper: each published finding next to what comes out.
 example:
   evenhand study inequality --html study-inequality.html
   evenhand study inequality --data log.parquet --unit author --amount views --amount likes --source via --followers followers
-  evenhand study viewpoints --seeds 10 --html viewpoints.html
-  evenhand study viewpoints --data serps.csv --request query --group stance --protected con
   evenhand study outcome --data jobs.parquet --score score --outcome applied --group gender --request job --html bar.html
-  evenhand study recommender --data scores.parquet --user user --item item --score score --group gender --relevance bought
   evenhand study fair-ranking --data trec-fair-2019       on files of the TREC Fair Ranking track
-  evenhand study fair-ranking --data 2019 --data 2020.parquet --ratings u.data     agreement across experiments
   evenhand study fair-ranking --ratings ml-100k/u.data    four recommenders of LensKit learn from ratings (extra: lenskit)
-  evenhand study fair-ranking --ratings goodreads_interactions.json.gz --groups book-gender.csv --protected female
 """,
     "completion": """\
 Complete verbs, options, choices and the columns of your files in bash, zsh and fish.

@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from evenhand.cli.options import add_no_progress, progress
-from evenhand.errors import EvenhandError, listing, printable
+from evenhand.errors import EvenhandError, printable
 from evenhand.report.files import refuse_unwritable, write_whole
 
 if TYPE_CHECKING:
@@ -37,20 +37,30 @@ FILES = {"data", "ratings"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from evenhand.cli.audit import ENGINES, add_option
     from evenhand.studies.study import FORMATS
 
-    listed = "\n".join(f"  {name:<12} {summary}" for name, summary in STUDIES.items())
-    parser.epilog = f"studies:\n{listed}\n\n{parser.epilog}"
-    parser.add_argument("name", choices=STUDIES, metavar="NAME", help=", ".join(STUDIES))
-    text = "size of the generated data, or with --ratings the number of test users (default: depends on the study)"
-    parser.add_argument("--size", type=int, default=None, help=text)
-    _add_roles(parser)
-    parser.add_argument("--seed", type=int, default=1, help="first seed of generated data and draws (default: 1)")
-    text = "number of consecutive seeds to run, counting in how many each finding comes out (default: 3; on files: 1)"
-    parser.add_argument("--seeds", type=int, metavar="N", help=text)
-    parser.add_argument("--format", choices=FORMATS, default="table", help="format of the answer (default: table)")
-    parser.add_argument("--html", metavar="FILE", help="write one page with findings, tables and figures")
-    add_no_progress(parser)
+    names = parser.add_subparsers(dest="name", required=True, metavar="NAME", title="studies")
+    for name, summary in STUDIES.items():
+        study = declared(name)
+        sub = names.add_parser(name, help=summary, description=summary, allow_abbrev=False)
+        group = sub.add_argument_group("on your own data")
+        for parameter in roles(study).values():
+            nargs: dict[str, Any] = {"nargs": "+"} if parameter.takes.many else {}
+            add_option(group, parameter, study, required=False, **nargs)
+        if any(parameter.takes.table for parameter in roles(study).values()):
+            text = "engine that reads a table of --data (default: duckdb; polars means the same)"
+            group.add_argument("--engine", choices=ENGINES, help=text)
+        text = "size of the generated data, or with --ratings the number of test users (default: depends on the study)"
+        sub.add_argument("--size", type=int, default=None, help=text)
+        sub.add_argument("--seed", type=int, default=1, help="first seed of generated data and draws (default: 1)")
+        text = (
+            "number of consecutive seeds to run, counting in how many each finding comes out (default: 3; on files: 1)"
+        )
+        sub.add_argument("--seeds", type=int, metavar="N", help=text)
+        sub.add_argument("--format", choices=FORMATS, default="table", help="format of the answer (default: table)")
+        sub.add_argument("--html", metavar="FILE", help="write one page with findings, tables and figures")
+        add_no_progress(sub)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -97,34 +107,11 @@ def roles(study: Audit) -> dict[str, Parameter]:
     return {name: parameter for name, parameter in study.parameters.items() if name not in GENERATED}
 
 
-def _add_roles(parser: argparse.ArgumentParser) -> None:
-    from evenhand.cli.audit import add_option, describe
-
-    studies_of: dict[str, dict[str, Parameter]] = {}
-    for name in STUDIES:
-        for role, parameter in roles(declared(name)).items():
-            studies_of.setdefault(role, {})[name] = parameter
-    group = parser.add_argument_group("on your own data, by study")
-    for by_study in studies_of.values():
-        names_of: dict[str, list[str]] = {}
-        for name, parameter in by_study.items():
-            names_of.setdefault(describe(parameter), []).append(name)
-        text = "; ".join(f"{', '.join(names)}: {description}" for description, names in names_of.items())
-        widest = max(by_study.values(), key=lambda parameter: parameter.takes.many)
-        nargs: dict[str, Any] = {"nargs": "+"} if widest.takes.many else {}
-        add_option(group, widest, declared(next(iter(by_study))), required=False, help=text, **nargs)
-
-
 def _arguments(study: Audit, args: argparse.Namespace) -> dict[str, Any]:
-    from evenhand.cli.audit import flag, read, typed_parameters
+    from evenhand.cli.audit import read, source, typed_parameters
 
     taken, typed = roles(study), typed_parameters(args)
-    if refused := [flag(role) for role in typed if role not in taken]:
-        takes = f"it takes {listing(map(flag, taken))}" if taken else "it generates its own data"
-        raise EvenhandError(f"The study {study.name} does not take {listing(refused)}: {takes}. Leave it out.")
-    for role, words in typed.items():
-        if isinstance(words, list) and len(words) > 1 and not taken[role].takes.many:
-            raise EvenhandError(
-                f"{flag(role)} is given {len(words)} times, and the study {study.name} takes one. Pass it once."
-            )
-    return {role: read(taken[role], words) for role, words in typed.items()}
+    arguments = {role: words if isinstance(words, bool) else read(taken[role], words) for role, words in typed.items()}
+    if getattr(args, "engine", None):
+        arguments |= {role: source(typed[role], args.engine) for role in arguments if taken[role].takes.table}
+    return arguments
