@@ -307,25 +307,11 @@ def test_a_source_that_lowers_the_total_has_a_colour_of_its_own():
     assert bars["home"] == "raises"
 
 
-def test_parts_that_add_up_are_stacked_and_others_are_not():
-    stacked = picture(decomposed(), "decomposition")[1].panels[0]
-    ends = sorted((r["low"], r["high"]) for r in data_of(stacked.chart) if "low" in r)
-    np.testing.assert_allclose(ends, [(0, 0.2), (0.2, 0.5), (0.5, 0.6)], atol=1e-6)
-    assert "add up" in stacked.title
-    assert "multiply" in picture(decomposed(adding=False), "decomposition")[1].panels[0].title
-
-
 def test_bins_stand_at_their_geometric_middle_and_zero_at_the_foot():
     panel = picture(binned(), "bins")[1].panels[0]
     places = sorted({r["x"] for r in data_of(panel.chart)})
     assert places == pytest.approx([0, 0.5, math.sqrt(10), math.sqrt(1000), math.sqrt(1e5), math.sqrt(1e9)], rel=1e-6)
     assert any(s.get("type") == "symlog" for s in _all(panel.chart.to_dict(), "scale") if isinstance(s, dict))
-
-
-def test_bins_can_be_read_off_labels_too():
-    rows = [{"b": f"({low}, {10 * low}]", "metric": "gini", "estimate": 0.5, "units": 3} for low in (1, 10, 100)]
-    places = [r["x"] for r in data_of(draw(findings_of("inequality", rows, slices=("b",)), "bins"))]
-    assert sorted(set(places)) == pytest.approx([10**0.5, 10**1.5, 10**2.5], rel=1e-6)
 
 
 def test_slices_that_are_plain_numbers_are_not_taken_for_bins():

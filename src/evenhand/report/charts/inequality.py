@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -33,7 +32,6 @@ from evenhand.report.charts.shapes import (
     decades,
     ends,
     in_rows,
-    joined,
     lines,
     series_colour,
     series_shape,
@@ -296,74 +294,26 @@ def _is_open(findings: Findings, row: Row) -> bool:
     return claim is not None and not claim.made
 
 
-PARTS = ("within", "between", "overlap")
-"""The parts of a total."""
+PARTS = ("total", "within", "between", "overlap")
+"""Metrics of a decomposition."""
 
 
 @chart("decomposition", title="Within groups, or between them", unless=without_metric("total"))
 def decomposition(findings: Findings) -> Picture:
-    """The parts of the total as one bar per slice, and each group's share of units and of the amount."""
+    """The total and its parts, as bars below each other, for every slice."""
     slices = _by_slice(findings)
-    shown = dict(list(slices.items())[: SIZES.rows])
-    panels = [_parts_panel(shown)]
-    if {"share", "population_share"} <= set(findings.metrics()):
-        panels += [_share_panel(parts, where, findings) for where, parts in list(shown.items())[: SIZES.panels]]
-    note = drawn_note(min(len(slices), SIZES.panels), len(slices), "slices")
-    return Picture(tuple(panels), long_table(findings), note)
-
-
-def _sizes(parts: Parts) -> dict[str, float]:
-    return {part: size for part in PARTS if math.isfinite(size := _total(parts, part))}
-
-
-def _parts_panel(slices: dict[str, Parts]) -> Panel:
-    """Stacked where the parts add up to the total; side by side where they do not (Atkinson multiplies)."""
-    totals = {where: _total(parts, "total") for where, parts in slices.items()}
-    adds_up = all(
-        math.isclose(sum(_sizes(slices[where]).values()), total, rel_tol=1e-6, abs_tol=1e-6)
-        for where, total in totals.items()
-        if math.isfinite(total)
-    )
-    rows: list[dict[str, Any]] = []
-    for where, total in totals.items():
-        start = 0.0
-        for part, size in _sizes(slices[where]).items():
-            share = f"{size / total:.0%}" if size > 0.1 * total > 0 else ""
-            size_text = number(size) + (f" ({percent(size / total)})" if adds_up and total > 0 else "")
-            place = {"low": start, "high": start + size, "inside": share} if adds_up else {"x": size}
-            rows.append({"label": where or "total", "series": part, "size_text": size_text, **place})
-            start += size
+    rows = [
+        {"label": where or "all", "series": part, "x": size, "text": number(size)}
+        for where, parts in list(slices.items())[: SIZES.rows]
+        for part in PARTS
+        if math.isfinite(size := _total(parts, part))
+    ]
     series = [part for part in PARTS if any(row["series"] == part for row in rows)]
-    shared: Any = {"x": Axis(format=".3~g", ticks=6), "tips": {"series": "part", "size_text": "size"}, "series": series}
-    if adds_up:
-        return in_rows(rows, "span", title="The parts add up to the total", each=34, least=64, **shared)
-    return in_rows(rows, "bar", lanes=True, title="The parts multiply, they do not add up", least=90, **shared)
-
-
-def _share_panel(parts: Parts, where: str, findings: Findings) -> Panel:
-    """Share of the units and share of the amount, joined by a line: the gap is what a group gets beyond its size."""
-    has, gets = _values(parts["population_share"]), _values(parts["share"])
-    shown = ends(sorted(parts["share"], key=lambda name: -(gets.get(name, 0.0) - has.get(name, gets.get(name, 0.0)))))
-    return joined(
-        shown, (f"of {plural(word(findings, 'unit'))}", [has.get(name, math.nan) for name in shown]),
-        (f"of {word(findings, 'amount')}", [gets.get(name, math.nan) for name in shown]), x=Axis(format=SHARE),
-        tips={"label": "group", "series": "share", "value_text": " "},
-        title=f"{where}: each group's share" if where else "Each group's share",
+    panel = in_rows(
+        rows, "bar", x=Axis(format=".3~g", ticks=6), tips={"series": "part", "text": "size"}, series=series, lanes=True, least=90
     )  # fmt: skip
-
-
-_NUMBER = r"[-+]?(?:\d[\d_,]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
-_INTERVAL = re.compile(rf"\s*[\[(]?\s*({_NUMBER})\s*(?:,|to|\.\.|–)\s*({_NUMBER}|inf)\s*[\])]?\s*")
-
-
-def edges(value: Any) -> tuple[float, float] | None:
-    """The ends in a label such as "[10, 100)"; None for other labels.
-
-    >>> edges("[10, 1,000)"), edges("likes")
-    ((10.0, 1000.0), None)
-    """
-    match = _INTERVAL.fullmatch(str(value))
-    return (float(match[1].replace(",", "")), float(match[2].replace(",", ""))) if match else None
+    note = drawn_note(min(len(slices), SIZES.rows), len(slices), "slices")
+    return Picture((panel,), long_table(findings), note)
 
 
 def middle(low: float, high: float) -> float:
@@ -374,12 +324,10 @@ def middle(low: float, high: float) -> float:
 
 
 def _places(findings: Findings, name: str) -> list[float]:
-    """Where on the axis each row's bin stands, by the columns of edges or else by its label; NaN for none."""
-    columns = findings.columns
-    if f"{name}_low" in columns and f"{name}_high" in columns:
-        pairs = zip(columns[f"{name}_low"], columns[f"{name}_high"], strict=True)
-        return [math.nan if None in pair else middle(float(pair[0]), float(pair[1])) for pair in pairs]
-    return [middle(*limits) if (limits := edges(value)) else math.nan for value in columns[name]]
+    """Where on the axis each row's bin stands; NaN for none."""
+    lows, highs = (findings.columns.get(f"{name}_{end}", [None] * len(findings)) for end in ("low", "high"))
+    pairs = zip(lows, highs, strict=True)
+    return [math.nan if None in pair else middle(float(pair[0]), float(pair[1])) for pair in pairs]
 
 
 def _binned_slice(findings: Findings) -> str:
@@ -394,7 +342,7 @@ def _binned_slice(findings: Findings) -> str:
 def bins(findings: Findings) -> Picture:
     """Each metric by bin with its interval, and how many units each bin has (figures 5 and 7).
 
-    Bins are a slice column `b` with its edges in `b_low` and `b_high`, or one whose labels are intervals.
+    Bins are a slice column `b` with its edges in `b_low` and `b_high`.
     """
     name = _binned_slice(findings)
     others = [s for s in findings.slices if s != name]

@@ -5,7 +5,7 @@ A shape takes rows with fixed field names. What a field is called says how it is
 - `label` : the row that a mark stands in; `series` : its colour; `x`, `y` : where it stands;
 - `low`, `high` : its interval, or the ends of a span; `band_low`, `band_high` : a shaded stretch behind it;
 - `chance` : a diamond; `ideal` : a grey tick; `aim` : a dark tick; `tie` : a line to there; `level` : a dashed line;
-- `text` : a number at the right of the row; `inside` : on its bar; `why` : what stands where there is no number;
+- `text` : a number at the right of the row; `why` : what stands where there is no number;
 - `sure` : False where a point is hollow and has no interval; `strength` : how strong a square's colour is, 0 to 1.
 
 Further fields are for the pointer (`tips`: from field to title); those that are words are called `..._text`. Words of the
@@ -208,7 +208,7 @@ def _second_sign(rows: Rows, mark: str, series: Sequence[str], *, legend: Legend
         return {"opacity": alt.condition("datum.faint", alt.value(0.35), alt.value(1.0))}
     if mark == "dot" and len(series) <= SIZES.series:
         return {"shape": series_shape(series, legend)}
-    if mark == "span" and not _has(rows, "inside"):
+    if mark == "span":
         # ordinal: else the ends of the range are taken for all of it
         scale = alt.Scale(type="ordinal", domain=list(series), range=fading(len(series)))
         return {"opacity": alt.Opacity("series:N", scale=scale, sort=list(series), legend=None)}
@@ -241,8 +241,6 @@ def _upon(base: Any, rows: Rows, mark: str, tips: Tips) -> list[Any]:
     if _has(rows, "aim"):
         tick = base.mark_tick(style="chosen", thickness=2.5, size=20)
         layers.append(tick.encode(x="aim:Q", tooltip=tooltips(tips)))
-    if _has(rows, "inside"):
-        layers.append(base.mark_text(style="inside", align="left", dx=8).encode(x="low:Q", text="inside:N"))
     if _has(rows, "why"):
         layers += [
             base.mark_text(style=style, align="left").encode(x=alt.value(8), text="why:N") for style in ("halo", "aside")

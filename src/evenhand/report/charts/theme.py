@@ -3,7 +3,7 @@
 - lines: `reference` (equality), `zero` (what bars stand on), `link` (joins two points), `crowd` (the many behind the few
   that matter), `range` (an interval), `whisker` (an interval on a bar), `gap` (the area between curves);
 - points: `ideal` (a tick at the best value), `chance` (what no bias at all would give);
-- texts: `value` (a number beside a mark), `inside` (on a bar), `aside` (small print), `halo` (keeps a text apart from the
+- texts: `value` (a number beside a mark), `aside` (small print), `halo` (keeps a text apart from the
   lines it crosses);
 - the explorer's curve and point: `chosen`, `handle`.
 """
@@ -137,7 +137,6 @@ def _styles(colours: Colours) -> dict[str, dict[str, Any]]:
         "handle": {"color": ink, "filled": True, "size": 150, "stroke": paper, "strokeWidth": 2},
         "value": _text(ink),
         "halo": {**_text(paper), "stroke": paper, "strokeWidth": 5, "strokeJoin": "round"},
-        "inside": {**_text(paper), "fontWeight": 600},
         "aside": {**_text(muted), "fontSize": 11.5},
         "trend": {"color": muted, "strokeWidth": 1.4},
         "gap": {"color": first, "opacity": 0.12},

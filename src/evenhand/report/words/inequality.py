@@ -10,14 +10,12 @@ from evenhand.claims import Claim
 from evenhand.errors import plural
 from evenhand.findings import Findings, read_number
 from evenhand.metrics.inequality import TOP_UNITS
-from evenhand.report.charts.lorenz_curves import curves
 from evenhand.report.words.phrases import card_of
 from evenhand.report.words.sentences import Headline, headline, metric_params
 from evenhand.report.words.text import (
     FORMATS,
     Row,
     capitalized,
-    dated,
     fill,
     holders,
     interval,
@@ -37,20 +35,26 @@ class _TopShare:
 
     where: str
     named: str
-    share: float
-    units: float
-    row: Row | None = None
+    row: Row
+
+    @property
+    def share(self) -> float:
+        return float(self.row["estimate"])
+
+    @property
+    def units(self) -> float:
+        return read_number(self.row["units"])
 
 
 @headline("inequality")
 def _inequality(findings: Findings) -> Headline | None:
     metric, amount, shares = _top_shares(findings)
-    spec = parse_metric(metric, REGISTRY)
-    params = metric_params(spec)
-    top = float(params["p"])
     large = [s for s in shares if not _few_at_the_top(metric, s.units)]
     if not large:
         return _gini(findings, amount)
+    spec = parse_metric(metric, REGISTRY)
+    params = metric_params(spec)
+    top = float(params["p"])
     most, least = max(large, key=lambda s: s.share), min(large, key=lambda s: s.share)
     is_one_size = most.units == least.units
     count = f" ({number(round(top * most.units))} of {number(most.units)})" if is_one_size else ""
@@ -62,13 +66,10 @@ def _inequality(findings: Findings) -> Headline | None:
     high, low = rounded_percent(most.share), rounded_percent(least.share)
     differ = least is not most and low != high
     if differ:
-        days = _in_time(findings)
-        period = f"From {days[0]} to {days[-1]}, " if days else ""
-        text = capitalized(f"{period}{clause(f'from {low} ({least.where}) to {high} ({most.where})')}")
+        text = capitalized(clause(f"from {low} ({least.where}) to {high} ({most.where})"))
     else:
         text = f"For {most.named}, {clause(high)}" if most.named else capitalized(clause(high))
-    rows = {s.where: s.row for s in (most, least) if s.row is not None}
-    return Headline(f"{text}.", intervals(findings, rows), metric if most.row is not None else "")
+    return Headline(f"{text}.", intervals(findings, {s.where: s.row for s in (most, least)}), metric)
 
 
 def _gini(findings: Findings, amount: str) -> Headline | None:
@@ -80,40 +81,24 @@ def _gini(findings: Findings, amount: str) -> Headline | None:
     return Headline(text, interval(findings, rows[0], number), row=rows[0])
 
 
-def _in_time(findings: Findings) -> list[str]:
-    """The labels of the slices in order of time where they are days or months; none elsewhere."""
-    keys = zip(*(map(str, findings.columns[name]) for name in dated(findings)), strict=True)
-    return [label for _, label in sorted(set(zip(keys, slice_labels(findings), strict=False)))]
-
-
 def _few_at_the_top(metric: str, units: float) -> bool:
     """Whether the top is of so few units that it is no headline."""
     return units * float(metric_params(parse_metric(metric, REGISTRY))["p"]) < TOP_UNITS
 
 
 def _top_shares(findings: Findings) -> tuple[str, str, list[_TopShare]]:
-    """The first metric whose card has a headline, and enough units, for the first amount; else the top 1% of the curves."""
+    """The first metric whose card has a headline, and enough units, for the first amount."""
     largest = max((read_number(r["units"]) for r in findings.rows()), default=0.0)
     names = [m for m in findings.metrics() if (card := card_of(m)) and card.headline]
     metric = next((m for m in names if not _few_at_the_top(m, largest)), names[0] if names else "")
     several = "amount" in findings.slices
     amount = str(findings.columns["amount"][0]) if several else word(findings, "amount", "it")
-    rows = list(zip(slice_labels(findings), findings.rows(), strict=True))
-    named = {where: named_slice(findings, r, without=("amount",)) for where, r in rows}
-    if metric:
-        shares = [
-            _TopShare(where.removesuffix(f", {amount}") if several else where, named[where], r["estimate"], read_number(r["units"]), r)
-            for where, r in rows
-            if r["metric"] == metric and is_finite(r["estimate"]) and (not several or r["amount"] == amount)
-        ]  # fmt: skip
-        return metric, amount.replace("_", " "), shares
-    units = {where: read_number(r["units"]) for where, r in rows}
-    shares = [
-        _TopShare(c.name, named.get(c.name, c.name), 1 - c.at(0.99), units.get(c.name, math.nan))
-        for c in curves(findings)
-        if not several or c.name.endswith(amount)
-    ]
-    return "top_share(p=0.01)", amount.replace("_", " "), shares
+    shares = []
+    for where, row in zip(slice_labels(findings), findings.rows(), strict=True):
+        if row["metric"] == metric and is_finite(row["estimate"]) and (not several or row["amount"] == amount):
+            name = where.removesuffix(f", {amount}") if several else where
+            shares.append(_TopShare(name, named_slice(findings, row, without=("amount",)), row))
+    return metric, amount.replace("_", " "), shares
 
 
 @headline("sources")
