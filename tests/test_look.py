@@ -95,6 +95,13 @@ def test_a_file_nobody_can_ask_anything_of_says_so(tmp_path, capsys):
     assert "No audit fits" in capsys.readouterr().out
 
 
+def test_columns_of_types_that_no_role_reads_are_left_out(tmp_path, capsys):
+    lags = pl.Series([1, 2, 3] * 4).cast(pl.Duration("us"))
+    pl.DataFrame({"author": [1, 2, 3] * 4, "views": range(12), "lag": lags}).write_parquet(tmp_path / "log.parquet")
+    assert main(["look", str(tmp_path / "log.parquet")]) == 0
+    assert "2 columns, 12 rows" in capsys.readouterr().out
+
+
 def test_population_is_explained_where_it_is_asked_for(tmp_path, capsys):
     path = tmp_path / "log.csv"
     path.write_text("author_id,views\n1,2\n2,3\n3,9\n", encoding="utf-8")

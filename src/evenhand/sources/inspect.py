@@ -259,7 +259,9 @@ def inspect(table: Any) -> Sample:
     opened = open_table(table)
     opened = opened.with_numbers(*opened.schema)  # text files hold text until somebody asks
     expressions = {
-        name: opened.column(name) if is_number(kind) else opened.label(name) for name, kind in opened.schema.items()
+        name: opened.column(name) if is_number(kind) else opened.label(name)
+        for name, kind in opened.schema.items()
+        if name not in opened.native  # of a type that no role reads
     }
     return _sample(fetch(opened, expressions, most=SAMPLE + 1).frame)
 
