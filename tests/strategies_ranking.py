@@ -9,12 +9,11 @@ import numpy as np
 from hypothesis import strategies as st
 
 from evenhand.metrics.representation import Represented
-from evenhand.tallies.crosstab import Crosstab
+from evenhand.tallies.crosstab import Crosstab, Lists
 from evenhand.tallies.exposure import Amortised, Exposed, Exposure
 from evenhand.tallies.pairs import Pairs
 from evenhand.tallies.placement import Placement
 from evenhand.tallies.selections import Qualifications, ScoredGroups, Selections
-from evenhand.tallies.user_lists import Lists
 from strategies import FAMILIES, Family
 
 labels = st.lists(st.sampled_from(["p", "u", "u", None]), min_size=1, max_size=40)

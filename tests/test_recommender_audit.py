@@ -20,9 +20,8 @@ from evenhand import metrics as m
 from evenhand.intervals import crosstabs as draws
 from evenhand.sources import engine
 from evenhand.sources import scores as opened_scores
-from evenhand.tallies.crosstab import Crosstab, ResampledLists
+from evenhand.tallies.crosstab import Crosstab, Cut, ResampledLists, tabulate
 from evenhand.tallies.ragged import Ragged
-from evenhand.tallies.user_lists import Cut, tabulate
 from golden_cases import CASES, cases, holds, plain
 from test_recommender_metrics import OPPORTUNITY, PAIRED, SINGLE, audits, groups_of, how_of
 

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from evenhand import EvenhandError, UndefinedWarning
 from evenhand import metrics as m
 from evenhand.cards import needing
-from evenhand.tallies.crosstab import Crosstab
+from evenhand.tallies.crosstab import Crosstab, Cut
 from evenhand.tallies.ragged import Ragged
-from evenhand.tallies.user_lists import Cut
 from golden_cases import CASES, cases, holds, plain
 from oracles import recommender as slow
 

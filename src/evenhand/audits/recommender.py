@@ -39,9 +39,8 @@ from evenhand.metrics.recommender import lorenz_points
 from evenhand.results import Result
 from evenhand.sources.relation import row_slicing
 from evenhand.sources.scores import Scores, Slice, SliceColumns, open_scores
-from evenhand.tallies.crosstab import Crosstab, ResampledLists, UserGroups
+from evenhand.tallies.crosstab import AT, Crosstab, Cut, Reading, ResampledLists, UserGroups, UserLists
 from evenhand.tallies.ragged import Ints
-from evenhand.tallies.user_lists import AT, Cut, Reading, UserLists
 
 Pair = tuple[int, int]
 

@@ -14,9 +14,8 @@ import numpy.typing as npt
 from evenhand.cards import Floats, MetricSpec
 from evenhand.intervals.kinds import ROUNDING, Interval, drawn_ends, t_quantile, without_noise
 from evenhand.labels import stream
-from evenhand.tallies.crosstab import Crosstab, ResampledLists, Times
+from evenhand.tallies.crosstab import Crosstab, ResampledLists, Times, UserLists
 from evenhand.tallies.ragged import Bools, Ints
-from evenhand.tallies.user_lists import UserLists
 
 WORK = 4e9
 """Slots times draws that replicates may cost: a few seconds."""

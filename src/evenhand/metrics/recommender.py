@@ -16,9 +16,8 @@ import numpy as np
 from evenhand.cards import Between, Card, Floats, NotNegative, metric
 from evenhand.metrics.inequality import gini, lorenz_curve
 from evenhand.metrics.random_orders import gini_of_offered_lists, gini_of_random_lists
-from evenhand.tallies.crosstab import Crosstab
+from evenhand.tallies.crosstab import Crosstab, Lists
 from evenhand.tallies.spectrum import Spectrum
-from evenhand.tallies.user_lists import Lists
 
 SEED = ("holisticai2024",)
 USERS = frozenset({"users"})
