@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -37,7 +36,6 @@ DRAWS = 199  # permutations or bootstrap draws of each analysis
 GINI = parse_metrics("gini", {"gini": eh.metrics.gini})
 TITLE = "Did the change make it more even? False alarms and power, by design and analysis"
 NAIVE, RIGHT = "as two independent results", "by what was randomised"
-log = logging.getLogger("evenhand")
 
 
 @dataclass(frozen=True)
@@ -137,7 +135,6 @@ def study(*, size: int | None = None, seed: int = 1) -> Study:
     runs = 200 if size is None else size
     rates_by_design = {}
     for design in DESIGNS:
-        log.info("%s", design.name)
         rates_by_design[design.name] = rates(design, runs, seed)
     return Study(
         name="experiment",

@@ -7,7 +7,6 @@ rewired graph, so that a finding can be seen to come from what the paper says it
 from __future__ import annotations
 
 import itertools
-import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -20,7 +19,6 @@ import polars as pl
 import evenhand as eh
 from evenhand.audits.declare import Columns, Labels, Takes, sizes
 from evenhand.audits.declare import Table as Data
-from evenhand.errors import listing
 from evenhand.studies.inequality_findings import (
     ATKINSON,
     EQUAL,
@@ -45,7 +43,6 @@ SIZE = 50_000
 BINS = 20
 DRAWS = "percentile(199)"
 """As the paper made its error bars."""
-log = logging.getLogger("evenhand")
 
 EQUAL_FOLLOWERS = {"tail": math.inf, "pull": 0.0}
 RANDOM = {"graph_suggestions": False}
@@ -123,14 +120,12 @@ def _on_data(events: Log, seed: int) -> Study:
 
 
 def _on_platform(authors: int, seed: int, figure_5: str) -> Study:
-    log.info("a month with %s authors", f"{authors:,}")
     month = eh.synthetic.platform(authors, rng=seed)
     events = log_of_platform(month, figure_5)
     measured = measure(events, interval=DRAWS, seed=seed)
     stated = claims(measured)
     total_gini, switched = {"as it is": _gini_of_all(month)}, {}
     for name, off in SWITCHES.items():
-        log.info("the same month with %s", name)
         other = eh.synthetic.platform(authors, rng=seed, **off)
         total_gini[name] = _gini_of_all(other)
         switched[name] = measure(log_of_platform(other, figure_5), interval=None, seed=seed)
@@ -151,7 +146,6 @@ def _on_platform(authors: int, seed: int, figure_5: str) -> Study:
 
 def measure(events: Log, *, interval: str | None, seed: int) -> Measures:
     """Everything the findings are read from, as far as the log allows."""
-    log.info("measuring %s", listing(events.amounts))
     common: dict[str, Any] = {
         "unit": events.unit,
         "population": events.everyone,
@@ -162,7 +156,6 @@ def measure(events: Log, *, interval: str | None, seed: int) -> Measures:
     types = eh.inequality(events.table, amount=list(events.amounts), metrics=[*FAMILIES, *RATIOS, REACH], **common)
     parts: dict[str, eh.Result] = {}
     if len(events.sources) > 1:
-        log.info("measuring %s", events.source)
         metrics = [GINI, ATKINSON, TOP_1, TOP_10]
         parts["sources"] = eh.inequality(events.table, by=events.source, metrics=metrics, **first)
         if interval is not None:
@@ -208,7 +201,6 @@ def _causes(authors: int, seed: int, total_gini: Mapping[str, float]) -> tuple[T
     From a platform of equal followers and random suggestions, both are switched on in either order and their effects
     averaged over the two orders (Shapley); what the wiring adds is the step from the rewired graph to the graph itself.
     """
-    log.info("splitting sources from structure")
     base, wired = ({**EQUAL_FOLLOWERS, **RANDOM}, {"rewired": True, **RANDOM})
     neither, followers_only = (_gini_of_all(eh.synthetic.platform(authors, rng=seed, **off)) for off in (base, wired))
     suggestions_only, both = total_gini["equal followers"], total_gini["rewired graph"]
@@ -237,7 +229,6 @@ def _gini_of_all(month: eh.synthetic.Platform) -> float:
 
 
 def _criteria_table(events: Log, seed: int) -> Table:
-    log.info("the criteria of Table 2")
     roles: dict[str, Any] = {"unit": events.unit, "amount": list(events.amounts), "population": events.everyone}
     criteria = eh.criteria(events.table, **roles, rng=seed)
     return result_table("Table 2: the criteria, measured", criteria)

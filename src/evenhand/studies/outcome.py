@@ -6,7 +6,6 @@ whose bias is known; and beside that, how often each measure is wrong where noth
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -73,7 +72,6 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "scoring bias": {"bias": {"female": 0.3}},
 }
 """What differs between the groups, in worlds that are drawn again and again."""
-log = logging.getLogger("evenhand")
 
 
 def study(
@@ -108,7 +106,6 @@ def _on_marketplaces(size: int | None, seed: int) -> Study:
     people = ranking(requests, {"female": 0.3, "unknown": 0.3}, seed + 2)
     rates = {}
     for name, setting in SETTINGS.items():
-        log.info("%s worlds that differ in: %s", WORLDS, name)
         rates[name] = rates_of(setting, WORLDS, seed)
     powers = [
         f"{r['group']} {r['detectable']:.4f}" for r in select(jobs.test, "pooled_gap") if is_number(r["detectable"])
@@ -132,7 +129,6 @@ def _on_marketplaces(size: int | None, seed: int) -> Study:
 
 def notifications(requests: int, bias: Mapping[str, float], seed: int, batches: int = 0) -> Audit:
     """Notifications, as InstaJob's: a threshold, and outcomes of 0, a part, or 1."""
-    log.info("notifications with bias %s", dict(bias))
     data = eh.synthetic.marketplace("notifications", requests=requests, bias=bias, rng=seed)
     bar = float(data.filter(data["treated"])["score"].min())  # type: ignore[arg-type]
     return _audit(data, seed, batches, kind="classification", threshold=bar, reference="female")
@@ -140,7 +136,6 @@ def notifications(requests: int, bias: Mapping[str, float], seed: int, batches: 
 
 def ranking(requests: int, bias: Mapping[str, float], seed: int) -> Audit:
     """Ranked lists, as People You May Know: seen as far as the viewer scrolls."""
-    log.info("rankings with bias %s", dict(bias))
     data = eh.synthetic.marketplace("ranking", requests=requests, bias=bias, rng=seed)
     return _audit(data, seed, reference="male")
 
@@ -582,7 +577,6 @@ def _on_data(data: Any, roles: Mapping[str, Any], seed: int) -> Study:
         figures=_own_figures(test, honest),
         sentences=tuple(test.only(*tests).sentences()[:12]) if tests else (),
         caveats=(OWN, f"What it cannot say: {limits}."),
-        results={"outcome_test": test, **({"counterfactual": honest} if honest is not None else {})},
     )
 
 
@@ -591,7 +585,6 @@ def _reallocate(test: OutcomeResult, arguments: Mapping[str, Any], seed: int) ->
         return "there are no two groups to compare"
     if "treated" not in arguments and arguments.get("kind") != "classification" and "request" not in arguments:
         return "every row has its slot: the column of who was treated, or of the request, is not named"
-    log.info("reallocating slots")
     try:
         return test.counterfactual(null_draws=NULL_DRAWS, rng=seed)
     except EvenhandError as error:
@@ -687,9 +680,6 @@ def _reallocations(slots: eh.Result | str, *, is_ranking: bool) -> tuple[Claim, 
 
 
 def _own_tables(test: OutcomeResult, honest: eh.Result | None) -> tuple[Table, ...]:
-    columns = test.findings.curves["remedies"]
-    names = ["group", "source", "found", "change_scores", "change_product"]
-    remedies = tuple(zip(*([str(v) for v in columns[name]] for name in names), strict=True))
     in_bins = ("mean_outcome", "outcome_gap")
     others = [metric for metric in test.findings.metrics() if metric not in in_bins]
     slots = "Slots given again to the highest predicted outcomes (two folds)"
@@ -697,7 +687,6 @@ def _own_tables(test: OutcomeResult, honest: eh.Result | None) -> tuple[Table, .
         result_table("The groups, at equal score and as other measures see them", test, *others),
         result_table("Mean outcomes and gaps along the score", test, *in_bins),
         *([] if honest is None else [result_table(slots, honest)]),
-        Table("Which team can fix which bias", tuple(n.replace("_", " ") for n in names), remedies),
     )
 
 

@@ -7,7 +7,6 @@ that nothing was learned from.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -43,7 +42,6 @@ MARKETS: Mapping[str, Mapping[str, Any]] = {
 }
 MILD = tuple(s for s in STRENGTHS if s <= 0.1)  # where what was learned is held against other requests
 TITLE = "The frontier of relevance and evenness, and where known re-rankers stand"
-log = logging.getLogger("evenhand")
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,6 @@ def study(*, size: int | None = None, seed: int = 1, data: File = None) -> Study
     shown: list[Table] = []
     drawn: list[Figure] = []
     for name, table in tables.items():
-        log.info("market %s", name)
         search = partial(
             eh.rebalance, table, top=TOP, providers="provider", strength=STRENGTHS, interval=None, rng=seed
         )

@@ -6,7 +6,6 @@ value is desired, and what a value shows) is put to the test on recommenders who
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -53,7 +52,6 @@ CAVEAT = (
     "The catalogue is made up: a no shows that a statement cannot hold in general, a yes only that these mechanics do not "
     "contradict it."
 )
-log = logging.getLogger("evenhand")
 OWN = (
     "A yes or a no says whether a statement holds for these scores by the rule beside it; the recommenders beside personal are made "
     "from them."
@@ -160,9 +158,7 @@ def study(
 def _on_case(case: Case, seed: int, where: str, caveats: tuple[str, ...], *, is_generated: bool = False) -> Study:
     results = {}
     for name in RECOMMENDERS:
-        log.info("the %s recommender", name)
         results[name] = eh.recommender(**case.roles(name), metrics=SHOWN, interval="bootstrap(199)", rng=seed)
-    log.info("the same without a batch of users, for its errors")
     batch = np.random.default_rng([seed, 2]).permutation(case.users) % BATCHES
     runs = Replicates(_measured(case), [_measured(case, batch != k) for k in range(BATCHES)])
     return Study(

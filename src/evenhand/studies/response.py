@@ -7,7 +7,6 @@ where it calls that one less fair. One thing is changed at a time.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,7 +18,6 @@ from evenhand.studies.study import Claim, Evidence, Figure, Study, Table, decide
 if TYPE_CHECKING:
     import polars as pl
 
-log = logging.getLogger("evenhand")
 TITLE = "How fair ranking metrics respond to bias, sparsity, list length and group share"
 METRICS = (
     "awrf", "fair", "pref_kl", "ndd", "ndkl", "ndr", "ndjs", "log_dp", "eed", "eel", "eer", "log_eur", "log_rur", "iaa"
@@ -103,7 +101,6 @@ def settings() -> list[Setting]:
 def responses(worlds: int, seed: int) -> dict[tuple[Setting, str], Response]:
     by_setting: dict[tuple[Setting, str], Response] = {}
     for n, setting in enumerate(settings()):
-        log.info("setting %s of %s", n + 1, len(settings()))
         by_setting |= {(setting, metric): r for metric, r in measured(setting, worlds, (seed, n)).items()}
     return by_setting
 

@@ -7,7 +7,7 @@ import logging
 import math
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
@@ -232,7 +232,7 @@ def with_interval(row: Row, form: str = ".4f") -> str:
     return f"{row['estimate']:{form}} ({text})" if text else f"{row['estimate']:{form}}"
 
 
-CANNOT_TELL = "cannot be told"
+CANNOT_TELL, IN_SOME = "cannot be told", "in some seeds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +259,7 @@ class Claim:
         verdicts = self.runs or (self.holds,)
         if all(verdicts):
             return "yes"
-        return "in some" if any(verdicts) else "no" if False in verdicts else CANNOT_TELL
+        return IN_SOME if any(verdicts) else "no" if False in verdicts else CANNOT_TELL
 
     @property
     def in_seeds(self) -> str:
@@ -276,7 +276,7 @@ class Claim:
     def shown(self) -> tuple[str, ...]:
         stated = f"{self.stated} (counts if {self.counts})" if self.counts else self.stated
         verdict = (
-            {"in some": "in"}.get(self.verdict, f"{self.verdict},") + f" {self.in_seeds}" if self.runs else self.verdict
+            {IN_SOME: "in"}.get(self.verdict, f"{self.verdict},") + f" {self.in_seeds}" if self.runs else self.verdict
         )
         verdict = f"{verdict} ({self.sample})" if self.sample else verdict
         return self.statement, self.where, stated, self.measured, verdict
@@ -322,7 +322,6 @@ class Study:
     sentences: tuple[str, ...] = ()  # what the tables show
     caveats: tuple[str, ...] = ()  # what its verdicts can and cannot show, said wherever they are
     seeds: tuple[int, ...] = ()  # where there are several
-    results: Mapping[str, eh.Result] = field(default_factory=dict)  # of the audits behind it, in full, for JSON
 
     @property
     def frame(self) -> Any:
@@ -348,7 +347,6 @@ class Study:
             "findings": [c.record() for c in self.claims],
             "tables": {t.title: [dict(zip(t.head, row, strict=True)) for row in t.rows] for t in self.tables},
             "sentences": list(self.sentences),
-            **({"results": {name: result.to_dict() for name, result in self.results.items()}} if self.results else {}),
         }
 
     def _page(self) -> str:
@@ -384,24 +382,14 @@ class Study:
 
 
 def count(claims: Sequence[Claim]) -> str:
-    """How many of these findings come out, in how many of the seeds.
+    """How many of these findings come out.
 
-    >>> from evenhand.studies.study import UNKNOWN
     >>> count([Claim("a", "", "", "", UNKNOWN, runs=(True, True)), Claim("b", "", "", "", UNKNOWN, runs=(False, True))])
-    'Of 2 findings that the source states, 1 comes out in all 2 seeds, 1 in some, 0 in none.'
+    'Findings that the source states: 1 yes, 1 in some seeds, 0 no, 0 cannot be told.'
     """
-    counts = {word: sum(c.verdict == word for c in claims) for word in ("yes", "in some", "no", CANNOT_TELL)}
-    noun, whose = ("check", "of our own") if claims and claims[0].is_ours else ("finding", "that the source states")
-    what = f"{noun}{'s' * (len(claims) != 1)} {whose}"
-    seeds = max((len(c.runs) for c in claims), default=0)
-    come = "comes" if counts["yes"] == 1 else "come"
-    text = f"Of {len(claims)} {what}, {counts['yes']} {come} out"
-    if seeds:
-        text += f" in all {seeds} seeds, {counts['in some']} in some, {counts['no']} in none"
-    else:
-        text += f", {counts['no']} {'does' if counts['no'] == 1 else 'do'} not"
-    unclear = counts[CANNOT_TELL]
-    return f"{text}, {unclear} {CANNOT_TELL}." if unclear else f"{text}."
+    what = "Checks of our own" if claims[0].is_ours else "Findings that the source states"
+    counts = [f"{sum(c.verdict == word for c in claims)} {word}" for word in ("yes", IN_SOME, "no", CANNOT_TELL)]
+    return f"{what}: {', '.join(counts if claims[0].runs else [counts[0], *counts[2:]])}."
 
 
 def _text_table(table: Table) -> str:

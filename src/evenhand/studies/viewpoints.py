@@ -6,7 +6,6 @@ favoured at once.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -48,7 +47,6 @@ TITLE = "Viewpoint diversity in search results: four metrics against a known bia
 BATCHES = 20  # of the lists of a setting
 OWN_LISTS = 500  # orders of each of the user's rankings
 Sets = Mapping[str, Mapping[Any, int]]
-log = logging.getLogger("evenhand")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +124,6 @@ def simulate(lists: int, seed: int, sets: Sets = SETS, side: tuple[Any, ...] = O
         ("binomial", tuple(SIDED)), ("multinomial", ("ndjs",)),
     )  # fmt: skip
     for name, counts in sets.items():
-        log.info("set %s, %s lists for each of %s degrees of bias", name, f"{lists:,}", len(ALPHAS))
         for kind, metrics in kinds:
             protected = side if kind == "binomial" else None
             how: dict[str, Any] = {"kind": kind, "favoured": _favoured(kind, side), "lists": lists}
@@ -207,7 +204,6 @@ def _ndjs_cells(counts: Mapping[Any, int], lists: int, seed: int, favoured: int)
 
 
 def _categories_table(lists: int, seed: int) -> Table:
-    log.info("other numbers of viewpoints")
     rows = []
     for many in (2, 3, 5, 7, 10, 14):
         counts = {f"v{i}": 700 // many for i in range(many)}
@@ -221,7 +217,6 @@ def _categories_table(lists: int, seed: int) -> Table:
 
 
 def _several_table(lists: int, seed: int) -> Table:
-    log.info("several viewpoints favoured at once")
     rows = tuple((f"{many} of 7", *_ndjs_cells(SETS["S1"], lists, seed, many)) for many in (1, 2, 3, 4, 5, 6))
     return Table("nDJS on S1 with several viewpoints favoured at once", ("favoured", *HEAD), rows)
 
