@@ -5,7 +5,7 @@ import pytest
 
 from evenhand.cli import main
 from evenhand.studies.experiment import DESIGNS, NAIVE, RIGHT, independent_p, rates, study
-from evenhand.synthetic.trial import trial
+from evenhand.synthetic.platform import trial
 
 
 def test_the_trial_holds_the_share_and_the_effect_that_were_asked_for():

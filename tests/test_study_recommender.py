@@ -22,7 +22,7 @@ from evenhand.studies.recommender import (
     study,
 )
 from evenhand.studies.study import Replicates
-from evenhand.synthetic.catalogue import RECOMMENDERS, catalogue
+from evenhand.synthetic.corpus import RECOMMENDERS, catalogue
 
 
 @pytest.fixture(scope="module")

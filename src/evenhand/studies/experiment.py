@@ -28,7 +28,7 @@ from evenhand.studies.study import (
     draw_rates,
     rate_above,
 )
-from evenhand.synthetic.trial import Habit, trial
+from evenhand.synthetic.platform import Habit, trial
 from evenhand.tallies.buckets import Buckets
 from evenhand.tallies.paired_amounts import PairedAmounts
 

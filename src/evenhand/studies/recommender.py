@@ -37,7 +37,7 @@ from evenhand.studies.study import (
     select,
     two_sides,
 )
-from evenhand.synthetic.catalogue import RECOMMENDERS
+from evenhand.synthetic.corpus import RECOMMENDERS
 from evenhand.tallies.crosstab import Crosstab
 
 BATCHES = 16  # of users, left out one at a time

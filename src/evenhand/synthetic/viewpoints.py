@@ -19,7 +19,6 @@ SETS: dict[str, dict[Any, int]] = {
 """Table 4: 700 documents each, from balanced to skewed towards support."""
 
 OPPOSING = (-3, -2, -1)
-MOST_CELLS = 1 << 21
 
 
 def viewpoint_weights(alpha: float) -> tuple[float, float]:
@@ -103,14 +102,9 @@ def viewpoint_codes(
     first, others = viewpoint_weights(alpha)
     slots = np.repeat(np.arange(len(counts)), list(counts.values()))
     chosen = _first_sides(list(counts), lists, kind, favoured, stream)
-    out = np.empty((lists, len(slots)), dtype=np.int8 if len(counts) < 128 else np.int32)
-    at_once = max(1, MOST_CELLS // len(slots))
-    for start in range(0, lists, at_once):
-        part = slice(start, start + at_once)
-        weights = np.where(chosen[part], first, others)
-        keys = stream.standard_exponential((len(weights), len(slots))) / weights[:, slots]
-        out[part] = slots[np.argsort(keys, axis=1)]
-    return out
+    weights = np.where(chosen, first, others)
+    keys = stream.standard_exponential((lists, len(slots))) / weights[:, slots]
+    return slots[np.argsort(keys, axis=1)].astype(np.int8 if len(counts) < 128 else np.int32)
 
 
 def _first_sides(
