@@ -447,11 +447,11 @@ def _dialect(path: str, options: CsvOptions, usual: str, _state: tuple[int, int,
         start = handle.read(FIRST_BYTES)
     encoding = options.encoding or encoding_of(path, start)
     file = path if _is_utf8(encoding) else _as_utf8(path, encoding)
-    engine, given = DuckDBEngine(), f", delim = {text(options.delimiter)}" if options.delimiter else ""
+    engine, named = DuckDBEngine(), f", delim = {text(options.delimiter)}" if options.delimiter else ""
     with reading(explain=lambda error: explain_text(path, error)):
         sniffed = engine.cells(
             "SELECT Delimiter AS delimiter, LEN(Columns) AS width "
-            f"FROM sniff_csv({text(glob.escape(file))}, all_varchar = true, comment = '', {READING}{given})"
+            f"FROM sniff_csv({text(glob.escape(file))}, all_varchar = true, comment = '', {READING}{named})"
         ).row()
         delimiter = options.delimiter or (sniffed["delimiter"] if sniffed["width"] > 1 else usual)
         skipped = _titles(file, delimiter)
