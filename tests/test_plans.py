@@ -90,7 +90,7 @@ def data(tmp_path_factory):
         [{"who": f"u{u}", "what": f"i{i}", "s": scores[u, i], "kind": "ab"[u % 2]} for u in range(12) for i in range(7)]
     )
     long.write_parquet(folder / "scores.parquet")
-    pl.DataFrame({"group": ["a", "b"] * 6}).write_csv(folder / "users.csv")
+    pl.DataFrame({"user": range(12), "group": ["a", "b"] * 6}).write_csv(folder / "users.csv")
     return folder
 
 
