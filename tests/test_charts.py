@@ -14,7 +14,7 @@ from evenhand.errors import EvenhandError
 from evenhand.findings import Findings
 from evenhand.metrics.inequality import FINE, corners, stops
 from evenhand.report.charts.drawing import Kind, Panel, Picture, records
-from evenhand.report.charts.lorenz_curves import Curve, curves
+from evenhand.report.charts.inequality import Curve, curves
 from evenhand.report.charts.registry import KINDS, draw, kinds_for, picture, save
 from evenhand.report.charts.theme import SIZES
 from made_findings import (

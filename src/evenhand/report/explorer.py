@@ -17,8 +17,7 @@ import numpy as np
 from evenhand.findings import Findings, read_number
 from evenhand.metrics.inequality import stops
 from evenhand.report.charts.drawing import Picture, drawable, records
-from evenhand.report.charts.inequality import from_the_top
-from evenhand.report.charts.lorenz_curves import Curve, curves
+from evenhand.report.charts.inequality import Curve, curves, from_the_top
 from evenhand.report.charts.theme import SIZES
 from evenhand.report.words.text import holders, percent, slice_labels, word
 

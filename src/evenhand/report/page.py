@@ -21,7 +21,7 @@ from evenhand.findings import Findings, label, read_number
 from evenhand.report import explorer, reproduce
 from evenhand.report import table as tables
 from evenhand.report.charts.drawing import Kind, Panel, Picture, drawable_labels
-from evenhand.report.charts.lorenz_curves import curves
+from evenhand.report.charts.inequality import curves
 from evenhand.report.charts.registry import as_svg, draw, fitted, kinds_for
 from evenhand.report.charts.theme import PAGE, SIZES, fading, theme
 from evenhand.report.pages import READY, asset, document, packed, packed_vega, part, rendered, script, svg
