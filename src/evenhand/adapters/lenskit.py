@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -147,7 +147,7 @@ class AWRF(GroupMetric):
 
 
 class EED(GroupMetric):
-    """Expected exposure disparity of a list, on groups or with `level="item"` on items.
+    """Expected exposure disparity of a list, on groups.
 
     A value per list, averaged (Diaz et al.). For exposure averaged over all lists first, use `ExposureMetric("eed", ...)`.
     """
@@ -155,28 +155,18 @@ class EED(GroupMetric):
     metric: Any = plain.eed
     due = False
 
-    def __init__(
-        self, groups: Any = None, n: int | None = None, *, level: Literal["group", "item"] = "group", attention: Any = None
-    ) -> None:  # fmt: skip
-        if level == "group" and groups is None:
-            raise EvenhandError(
-                f"{type(self).__name__} needs groups. Pass {{item: group}} or a table, or level='item'."
-            )
-        super().__init__({} if groups is None else groups, n)
-        self.level = level
-        self.attention = parse(attention if attention is not None else "rbp(patience=0.5)")
+    def __init__(self, groups: Any, n: int | None = None, *, attention: Any = "rbp(patience=0.5)") -> None:
+        super().__init__(groups, n)
+        self.attention = parse(attention)
 
     def value(self, items: list[Any], test: Any) -> float:
         if self.due and not len(test):  # nobody judged anything for this user
             return math.nan
-        received = _attention(self.attention, items, test)
-        due = plain.target_exposure(dict.fromkeys(test.ids().tolist(), 1.0), self.attention) if self.due else {}
-        if self.level == "group":
-            amounts_of = [self.gathered(received), self.gathered(due)]
-        else:
-            everything = dict.fromkeys([*received, *due])
-            amounts_of = [[amounts.get(i, 0.0) for i in everything] for amounts in (received, due)]
-        return float(self.metric(amounts_of[0], due=amounts_of[1]) if self.due else self.metric(amounts_of[0]))
+        received = self.gathered(_attention(self.attention, items, test))
+        if not self.due:
+            return float(self.metric(received))
+        due = plain.target_exposure(dict.fromkeys(test.ids().tolist(), 1.0), self.attention)
+        return float(self.metric(received, due=self.gathered(due)))
 
 
 class EEL(EED):
