@@ -259,13 +259,6 @@ class Engine(Protocol):
         """The name of a view: its query runs wherever it is read."""
 
 
-class InEngine(Protocol):
-    """Whatever lives in an engine: a relation, a log."""
-
-    @property
-    def engine(self) -> Engine: ...
-
-
 class DuckDBEngine(Engine):
     """A cursor on the database of this process, with the frames that were registered on it."""
 

@@ -16,7 +16,7 @@ import numpy as np
 from evenhand.cards import LARGEST_TOTAL, Floats, is_whole
 from evenhand.errors import EvenhandError, listing, refuse_problems
 from evenhand.labels import rows_in_order, spellings, whole_labels
-from evenhand.sources.engine import Engine, InEngine
+from evenhand.sources.engine import Engine
 from evenhand.sources.opening import open_table
 from evenhand.sources.quantiles import quantile_edges, significant
 from evenhand.sources.relation import (
@@ -413,10 +413,10 @@ def never_varies(log: Log, key: str) -> bool:
     return not varying(log, f"SELECT unit, {quoted(key)} AS label FROM {log.source}", "label")
 
 
-def varying(rows: InEngine, pairs: str, column: str) -> int:
+def varying(log: Log, pairs: str, column: str) -> int:
     """How many units have several values in a column of a SELECT, missing ones included."""
     different = f"(SELECT DISTINCT unit, {quoted(column)} FROM ({pairs}) AS pairs) AS different"
-    return count_groups(rows.engine, different, ["unit"])
+    return count_groups(log.engine, different, ["unit"])
 
 
 def _alike(key: str, a: Type, b: Type) -> bool:

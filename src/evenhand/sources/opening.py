@@ -21,7 +21,6 @@ from evenhand.sources.engine import (
     Column,
     DuckDBEngine,
     Engine,
-    InEngine,
     OneShot,
     StoredTable,
     Type,
@@ -133,7 +132,7 @@ def excel(path: str | Path, *, sheet: str | None = None) -> Files:
 
 
 def open_table(
-    table: Any, *, role: str = "table", columns: Sequence[Any] | None = None, same_engine_as: InEngine | None = None
+    table: Any, *, role: str = "table", columns: Sequence[Any] | None = None, same_engine_as: Any = None
 ) -> Relation:
     """A relation from a dataframe, a path, a glob, or several paths.
 
