@@ -126,7 +126,9 @@ def test_fair_takes_its_share_from_the_target_where_none_is_given():
 
 def test_soft_groups_reach_the_prefix_metrics_that_take_them():
     rows = {"a": {"x": 0.5, "y": 0.5}, "b": {"x": 1.0}, "c": {"y": 1.0}}
-    found = eh.exposure({"q": list("abc")}, groups=rows, metrics="ndjs", interval=None).findings.columns["estimate"][0]
+    found = eh.exposure({"q": {"a": 3, "b": 2, "c": 1}}, groups=rows, metrics="ndjs", interval=None).findings.columns[
+        "estimate"
+    ][0]
     assert found == pytest.approx(eh.metrics.ndjs([rows[d] for d in "abc"]))
 
 

@@ -388,8 +388,10 @@ def open_judged_rankings(
         roles |= {role: role for role in FAIR_ROLES if roles[role] is None}
     words = [relevance] if isinstance(relevance, str) else []
     named = [*roles.values(), *words, *columns_in(groups), label_probability]
-    own = {name: roles[name] for name in (*KEYS, "system")}
-    table, roles["request"], roles["system"] = sliced_table(rankings, by, columns=named, duplicates=duplicates, **own)
+    key_roles = {name: roles[name] for name in (*KEYS, "system")}
+    table, roles["request"], roles["system"] = sliced_table(
+        rankings, by, columns=named, duplicates=duplicates, **key_roles
+    )
     ids = {key: roles[key] for key in KEYS}
     table = table.with_numbers(*words, *(roles.get(role) for role in NUMBERS))
     if are_item_lists(relevance):
