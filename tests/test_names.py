@@ -15,7 +15,7 @@ CONTRACT = {
     ("cards.py", "asks"),
     ("cards.py", "says"),
     ("summary.py", "asks"),
-    ("catalogue.py", "apart"),
+    ("corpus.py", "apart"),
     ("claims.py", "made"),
 }
 """Names that users rely on: fields of a card and of a claim, a parameter of eh.synthetic.catalogue."""
