@@ -199,8 +199,7 @@ def _result(call: Call, opened: Scores, plain: Reading, deals: int) -> Recommend
         measure.part(part, codes[part.users], of_part, reading, unjudged)
         for part, of_part, reading, unjudged in zip(opened.slices, lists, readings, other, strict=True)
     ]
-    missing, masked = opened.facts.rows - opened.facts.cells, opened.facts.masked
-    dropped = {"score is missing": missing - masked, "score is -inf (masked)": masked}
+    missing = opened.facts.rows - opened.facts.cells
 
     def show() -> Any:
         if not shows:
@@ -215,7 +214,7 @@ def _result(call: Call, opened: Scores, plain: Reading, deals: int) -> Recommend
     rows = [r for p in parts for r in p.rows]
     return call.result(
         rows, backend=opened.backend, read=opened.facts.rows,
-        dropped={why: count for why, count in dropped.items() if count > 0}, slices=slices, curves=_curves(parts, slices),
+        dropped={"score is missing or -inf": missing} if missing else {}, slices=slices, curves=_curves(parts, slices),
         words={"unit": "user", "holder": "item", "amount": "slots"},
         facts={**_by_slice(parts, slices, "facts"), "convention": convention or "evenhand", "chance": _nulls(specs, deals)},
         counts=_by_slice(parts, slices, "counts"),

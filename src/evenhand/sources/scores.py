@@ -280,13 +280,12 @@ MOST_ITEMS = 2**31
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """How many rows and scores there are, their range, how many are -inf, and whether all cells are there and 0 or 1."""
+    """How many rows and finite scores there are, their range, and whether all cells are there and 0 or 1."""
 
     rows: int = 0
     cells: int = 0
     low: float = np.inf
     high: float = -np.inf
-    masked: int = 0
     is_binary: bool = True
 
 
@@ -529,7 +528,7 @@ def _from_matrices(scores: Any, relevant: Any, names: Mapping[str, str | None], 
         users = labels_of_rows(user_groups, matrix.shape[0], user=user, group=str(names["group"]))
     catalogue = pl.Series("item", np.arange(matrix.shape[1]))
     opened = _sliced(tables[0], tables[1] if truth is not None else None, users, catalogue, SliceColumns())
-    return replace(opened, matrix=matrix, facts=replace(opened.facts, rows=opened.facts.cells))
+    return replace(opened, matrix=matrix)
 
 
 def _from_tables(
@@ -595,11 +594,11 @@ def _sliced(table: LongTable, truth: LongTable | None, labelled: Any, items: Any
     user_places, item_places = _places(owners, len(where)), [np.arange(len(catalogue))] * len(where)
     if not isinstance(items, pl.Series):
         item_places = _places(_coded(members["item"], catalogue), len(where))
-    totals = [sum(getattr(f, name) for f in facts[0].values()) for name in ("rows", "cells", "masked")]
+    totals = [sum(getattr(f, name) for f in facts[0].values()) for name in ("rows", "cells")]
     return Scores(
         engine, _query(engine, rows, owners, catalogue, several=len(where) > 1),
         _slices(where, user_places, item_places, unlisted, facts), users, catalogue, labels, table.names, sliced_by,
-        table.relation.backend, Facts(totals[0], totals[1], masked=totals[2]),
+        table.relation.backend, Facts(*totals),
     )  # fmt: skip
 
 
@@ -714,7 +713,6 @@ def _facts_of(table: LongTable, rows: str) -> dict[int, Facts]:
                {count_where("owner IS NULL")} AS no_user,
                {count_where("item IS NULL")} AS no_item,
                COUNT({finite}) AS cell_count,
-               {count_where(f"value = {double(-np.inf)}")} AS masked,
                COALESCE(MIN({finite}), {double(np.inf)}) AS low,
                COALESCE(MAX({finite}), {double(-np.inf)}) AS high,
                {count_where("value = 0 OR value = 1")} AS bits
@@ -733,10 +731,10 @@ def _facts_of(table: LongTable, rows: str) -> dict[int, Facts]:
     if (cells.floats("high") == np.inf).any():
         problems.append(f"{table.role} holds infinite values. Pass finite scores; {table.missing_word}.")
     refuse_problems(problems)
-    names = ("slice", "row_count", "cell_count", "low", "high", "masked", "bits")
+    names = ("slice", "row_count", "cell_count", "low", "high", "bits")
     return {
-        int(number): Facts(int(row_count), int(count), float(low), float(high), int(masked), is_binary=bits == count)
-        for number, row_count, count, low, high, masked, bits in cells.labels(names)
+        int(number): Facts(int(row_count), int(count), float(low), float(high), is_binary=bits == count)
+        for number, row_count, count, low, high, bits in cells.labels(names)
     }
 
 
