@@ -179,7 +179,12 @@ def labels_of_rows(user_groups: Any, users: int, *, user: str, group: str) -> An
     import polars as pl
 
     rows = pl.DataFrame({"owner": np.arange(users)})
-    if not isinstance(user_groups, Mapping) and not _is_table(user_groups):
+    if _is_table(user_groups):
+        user_groups = open_table(user_groups, role="user_groups", columns=[user, group])
+        if user not in user_groups.schema and group in user_groups.schema:  # a label per row, in a file
+            in_order = user_groups.select({"label": user_groups.column(group)})
+            user_groups = user_groups.engine.cells(in_order).frame["label"]
+    if not isinstance(user_groups, (Mapping, Relation)):
         labels = plain_labels(_series(user_groups))
         if len(labels) != users:
             raise EvenhandError(f"user_groups has {len(labels):,} labels for {users:,} users. {REMEDY}")
