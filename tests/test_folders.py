@@ -96,7 +96,7 @@ def test_the_command_line_leaves_nothing_when_it_is_told_to_end(place):
     environment = {**os.environ, "TMPDIR": str(place), "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-m", "evenhand", "recommender", "-", "--top", "1"]
     with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
-        process.stdin.write(b"user,item,score\n" + b"1,2,3\n" * 100_000)  # and then it waits for more
+        process.stdin.write(b"user,item,score\n" + b"1,2,3\n" * 400_000)  # and then it waits for more
         process.stdin.flush()
         while not list(place.glob("*/*/standard input.csv")) and process.poll() is None:
             time.sleep(0.01)

@@ -519,10 +519,44 @@ def test_the_command_line_reads_parquet_on_a_cluster_and_says_how_to_do_it_again
         assert (made["columns"], made["provenance"]["reading"]) == (found["columns"], found["provenance"]["reading"])
 
 
+@pytest.mark.parametrize(("name", "text"), [
+    ("log.tsv", "author\tviews\tvia\na01\t1\tx\na1\t2,5\t\nb\t04\t x\n"),
+    ("log.jsonl", '{"author": 1, "views": 2.5, "via": "01"}\n{"author": 2, "views": 1e3, "via": null}\n'),
+])  # fmt: skip
+def test_text_gives_what_the_local_engine_gives(name, text, spark, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    words = [
+        "inequality",
+        name,
+        "--unit",
+        "author",
+        "--amount",
+        "views",
+        "--population",
+        "none",
+        "--by",
+        "via",
+        "--seed",
+        "1",
+    ]
+    results = []
+    for engine in ("spark", "duckdb"):
+        assert (
+            main([*words, "--engine", engine, "--format", "json", "--output", f"{engine}.json", "--no-progress"]) == 0
+        )
+        results.append(json.loads((tmp_path / f"{engine}.json").read_text(encoding="utf-8")))
+    there, here = results
+    assert there["columns"] == here["columns"]
+    assert there["provenance"]["inputs"] == here["provenance"]["inputs"]
+    assert "--engine spark" in ways(Findings.from_dict(there))[0][1]
+    assert ways(Findings.from_dict(there))[1][0] == "In Python, on this machine:"
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["log.csv", "--engine", "spark"], "'log.csv' is not Parquet, and Spark reads nothing else."),
+        (["hdfs://127.0.0.1:9/log.csv", "--engine", "spark"], "is not Parquet, and Spark reads nothing else there."),
         (["log*.parquet", "authors.parquet", "--engine", "spark"], "has files with different columns"),
         (["authors.parquet", "--master", "spark://there:7077"], "Add --engine spark"),
         (["authors.parquet", "--engine", "spark", "--master", "spark://there:7077"], "runs already"),
@@ -531,7 +565,6 @@ def test_the_command_line_reads_parquet_on_a_cluster_and_says_how_to_do_it_again
     ],
 )
 def test_what_spark_cannot_read_is_one_sentence(words, said, spark, files, capfd):
-    (files / "log.csv").write_text("author,views\na,1\n")
     assert main(["inequality", *words, "--unit", "author", "--population", "none", "--no-progress"]) == 2
     told = capfd.readouterr().err
     assert said in told

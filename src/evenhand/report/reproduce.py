@@ -52,8 +52,11 @@ def ways(findings: Findings) -> list[tuple[str, str]]:
         table, named = placed[-1], plan[placed[-1]]
         files = named if isinstance(named, list) else [named]
         where = f", of a session on {reading['master']}" if "master" in reading else ""
-        read = f"spark.read.parquet({', '.join(map(repr, files))})"
-        texts[1] = (f"In Python, where {table} is {read}{where}:", python(audit, plan, {table}, placed) + after)
+        if all("://" in file or file.endswith((".parquet", ".pq")) for file in files):
+            read = f"spark.read.parquet({', '.join(map(repr, files))})"
+            texts[1] = (f"In Python, where {table} is {read}{where}:", python(audit, plan, {table}, placed) + after)
+        else:
+            texts[1] = ("In Python, on this machine:", texts[1][1])
     filed = plan_file({"audit": audit, **plan, **reading})
     return texts if then else [*texts, ("As a plan for `evenhand run plan.toml`:", filed)]
 

@@ -44,10 +44,11 @@ from evenhand.sources.files import (
     scan_special,
     unreadable_place,
 )
+from evenhand.sources.folders import lasting
 from evenhand.sources.formats import FORMATS, read_files
 from evenhand.sources.inputs import record_frame, scheme, tally_of
 from evenhand.sources.relation import Relation
-from evenhand.sources.sql import quoted
+from evenhand.sources.sql import quoted, text
 from evenhand.sources.text_files import FOUND_OUT, CsvOptions, Notation
 
 EAGER = frozenset({"polars", "pandas", "pyarrow", "modin"})
@@ -169,8 +170,23 @@ def _opened(table: Any, role: str, columns: Sequence[Any] | None, engine: Engine
     if isinstance(table, Files):
         if any(map(database_of, table.paths)):
             raise EvenhandError(f"{table.paths[0]!r} is read by DuckDB only. {spark.WITHOUT_SPARK}")
+        if not any(map(scheme, table.paths)) and files_of(table.paths, role, table.csv)[1] != "parquet":
+            return _copied_to_spark(table, role, columns, engine)
         return spark.open_files(table.paths, role, table.master, engine)
     return _open_frame(table, role, columns, engine)
+
+
+def _copied_to_spark(table: Files, role: str, columns: Sequence[Any] | None, engine: Engine | None) -> Relation:
+    """Files other than Parquet for Spark: read here as always, then from a copy that executors on this machine can read."""
+    local = DuckDBEngine()
+    opened = _open_files(table, role, columns, local)
+    inner = dict(zip(opened.expressions, usable_names(list(opened.expressions)), strict=True))
+    path = str(lasting() / f"{role}.parquet")
+    rows = opened.select({inner[name]: sql for name, sql in opened.expressions.items()})
+    local.execute(f"COPY ({rows}) TO {text(path)} (FORMAT parquet)")
+    copy = spark.open_parquet([path], role, table.master, engine)
+    expressions = {name: copy.expressions[inner[name]] for name in inner}
+    return replace(opened, engine=copy.engine, name=copy.name, expressions=expressions, backend=copy.backend)
 
 
 def _open_frame(table: Any, role: str, columns: Sequence[Any] | None, engine: Engine | None) -> Relation:

@@ -166,9 +166,13 @@ def open_files(patterns: Sequence[str], role: str, master: str | None, engine: E
     else:
         paths, kind = files_of(patterns, role)
     if kind != "parquet":
-        raise EvenhandError(f"{paths[0]!r} is not Parquet, and Spark reads nothing else. {WITHOUT_SPARK}")
+        raise EvenhandError(f"{paths[0]!r} is not Parquet, and Spark reads nothing else there. {WITHOUT_SPARK}")
     if not is_remote and len({frozenset(FORMATS[kind].header(path)) for path in paths}) > 1:
         raise EvenhandError(f"{listing(paths)!r} has files with different columns. Pass files of one table.")
+    return open_parquet(paths, role, master, engine)
+
+
+def open_parquet(paths: Sequence[str], role: str, master: str | None, engine: Engine | None) -> Relation:
     with reading(f"{role}={listing(paths)!r}"):
         frame = session(master).read.parquet(*map(_uri, paths))
         return _relation(frame, role, listing(paths), engine)
