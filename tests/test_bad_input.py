@@ -606,7 +606,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], str]] = {
     "an output in the place of the input": (("--output", "log.parquet"), "is read or written by this command already"),
     "a report in the place of the input": (("--html", "./log.parquet"), "is read or written by this command already"),
     "two answers in one file": (
-        ("--output", "a.html", "--html", "a.html"),
+        ("--output", "a.csv", "--html", "a.csv"),
         "is read or written by this command already",
     ),
     "a report in a folder that is not there": (("--html", "nowhere/out.html"), "cannot be written"),

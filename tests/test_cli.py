@@ -68,6 +68,14 @@ def test_the_ending_of_the_output_file_chooses_the_format(log, tmp_path):
     assert (tmp_path / "r.csv").read_text().splitlines()[0].startswith("metric,")
     assert main(words(log, "--format", "table", "--output", str(tmp_path / "t.csv"))) == 0
     assert (tmp_path / "t.csv").read_text().startswith("How unevenly")
+    assert main(words(log, "--output", str(tmp_path / "r.markdown"))) == 0
+    assert (tmp_path / "r.markdown").read_text().startswith("| metric ")
+
+
+def test_an_output_file_that_is_called_a_page_is_refused(log, tmp_path, capsys):
+    assert main(words(log, "--output", str(tmp_path / "r.html"))) == 2
+    assert "names a page. Write the report with --html" in capsys.readouterr().err
+    assert not (tmp_path / "r.html").exists()
 
 
 def test_a_failed_check_exits_1_and_a_kept_one_0(log, capsys):

@@ -21,7 +21,7 @@ from evenhand.errors import EvenhandError, printable
 FORMATS = ("table", "csv", "tsv", "jsonl", "json", "markdown", "latex", "openmetrics", "grafana")
 FORMAT_OF_SUFFIX = {
     ".txt": "table", ".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "json", ".md": "markdown", ".tex": "latex",
-    ".prom": "openmetrics",
+    ".ndjson": "jsonl", ".markdown": "markdown", ".prom": "openmetrics",
 }  # fmt: skip
 """Formats of --output and of the files in a plan's `outputs`; .html is the report."""
 QUIET_SECONDS = 2.0
@@ -154,6 +154,8 @@ def print_reading(reading: Mapping[str, Any]) -> None:
 def settle_format(args: argparse.Namespace) -> None:
     """Choose the format of the answer by the ending of its file, where --format names none."""
     if args.format is None:
+        if Path(args.output or "").suffix.lower() in (".html", ".htm"):
+            raise EvenhandError(f"--output {args.output!r} names a page. Write the report with --html {args.output}.")
         args.format = FORMAT_OF_SUFFIX.get(Path(args.output or "").suffix.lower(), "table")
 
 
