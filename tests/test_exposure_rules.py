@@ -456,13 +456,15 @@ def test_the_least_disparity_is_shown_as_the_ideal():
 # Inputs, uncertainty, results ----------------------------------------------------------------------------------------
 
 
-def test_mappings_of_scores_are_rankings_and_mappings_of_lists_are_not():
+def test_mappings_of_scores_and_of_lists_are_rankings_and_mappings_of_columns_are_not():
     scores = {"q": {"a": 0.1, "b": 0.9, "c": 0.5}}
     groups = {"a": "m", "b": "f", "c": "m"}
-    assert one("log_dp", scores, groups, attention="rbp(patience=0.5)") == pytest.approx(math.log(1 / 0.75))
-    for wrong in ({"q": ["b", "c", "a"]}, {"q": {"a": "first"}}):
-        with pytest.raises(eh.EvenhandError, match="mapping that cannot be read"):
-            one("log_dp", wrong, groups)
+    for rankings in (scores, {"q": ["b", "c", "a"]}):
+        assert one("log_dp", rankings, groups, attention="rbp(patience=0.5)") == pytest.approx(math.log(1 / 0.75))
+    with pytest.raises(eh.EvenhandError, match="mapping that cannot be read"):
+        one("log_dp", {"q": {"a": "first"}}, groups)
+    with pytest.raises(eh.EvenhandError, match="is a mapping of columns"):
+        one("log_dp", {"request": ["q", "q"], "item": ["a", "b"], "rank": [1, 2]}, groups)
     assert one("iaa", scores, groups, score="score", attention="uniform") == pytest.approx(2 * (0.6 - 1 / 3))
 
 

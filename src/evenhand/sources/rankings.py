@@ -127,10 +127,14 @@ def ranking_table(
 ) -> Relation:
     """A relation from whatever holds rankings.
 
-    That is a table (a row per item, or lists of items), TREC runs, runs of the TREC Fair track, `{request: {item: score}}`, or
-    lists of LensKit.
+    That is a table (a row per item, or lists of items), TREC runs, runs of the TREC Fair track, `{request: {item: score}}`,
+    `{request: [item, ...]}`, or lists of LensKit.
     """
     if isinstance(rankings, Mapping):
+        if {request, item} <= rankings.keys():
+            raise EvenhandError(
+                "rankings is a mapping of columns. Make a dataframe of it, such as pl.DataFrame(rankings)."
+            )
         rankings = _from_mapping(rankings)
     elif are_item_lists(rankings):
         rankings = _table_of_lists(rankings, request=request or "request", item=item, role="rankings")
@@ -212,25 +216,29 @@ def judged_by(lists: Any, *, request: str, item: str) -> Any:
 
 
 def _from_mapping(rankings: Mapping[Any, Any]) -> Any:
-    """`{request: {item: score}}` as a frame, ordered by score and then by id."""
+    """`{request: {item: score}}`, ordered by score and then by id, or `{request: [item, ...]}` as a frame."""
     import numpy as np
     import polars as pl
 
-    rows = []
+    rows: list[tuple[Any, Any, int, float | None]] = []
     for request, items in rankings.items():
+        if isinstance(items, (list, tuple)):
+            rows += [(request, item, place, None) for place, item in enumerate(items, 1)]
+            continue
         is_scored = isinstance(items, Mapping) and all(isinstance(s, (int, float, np.number)) for s in items.values())
         if not is_scored:
             raise EvenhandError(
-                "rankings is a mapping that cannot be read. Pass {request: {item: score}}, with numbers."
+                "rankings is a mapping that cannot be read. Pass {request: {item: score}} or {request: [item, ...]}."
             )
         scored = sorted(items.items(), key=lambda pair: (-pair[1], str(pair[0])))
         rows += [(request, item, place, float(score)) for place, (item, score) in enumerate(scored, 1)]
     kinds = {"rank": pl.Int64, "score": pl.Float64} | ({} if rows else {"request": pl.String, "item": pl.String})
     columns = zip(*rows, strict=True) if rows else ((),) * 4
     try:
-        return pl.DataFrame(
+        frame = pl.DataFrame(
             dict(zip(("request", "item", "rank", "score"), columns, strict=True)), schema_overrides=kinds
         )
+        return frame.drop("score") if frame["score"].null_count() == len(frame) else frame
     except (TypeError, pl.exceptions.PolarsError) as error:
         raise EvenhandError("rankings mixes kinds of requests or items. Use one type of id for each.") from error
 

@@ -157,7 +157,6 @@ def _relation(table: Any, role: str, origin: str, engine: Engine | None) -> Rela
 def open_files(patterns: Sequence[str], role: str, master: str | None, engine: Engine | None = None) -> Relation:
     """A relation from Parquet files that Spark reads, on this machine or where only Spark can reach."""
     refuse_keys(role, *patterns)
-    refuse_keys("master", master)
     is_remote = any(map(scheme, patterns))
     if is_remote:
         for pattern in patterns:
@@ -183,6 +182,7 @@ WITHOUT_SPARK = "Leave engine='spark' out, or write it as Parquet."
 
 def session(master: str | None = None) -> Any:
     """The Spark session of this process, on `master`; without one, the running session."""
+    refuse_keys("master", master)
     if importlib.util.find_spec("pyspark") is None:
         raise EvenhandError("pyspark is not installed. Install it with: pip install 'evenhand[spark]'.")
     from pyspark.sql import SparkSession
