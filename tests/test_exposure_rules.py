@@ -463,6 +463,10 @@ def test_mappings_of_scores_and_of_lists_are_rankings_and_mappings_of_columns_ar
         assert one("log_dp", rankings, groups, attention="rbp(patience=0.5)") == pytest.approx(math.log(1 / 0.75))
     with pytest.raises(eh.EvenhandError, match="mapping that cannot be read"):
         one("log_dp", {"q": {"a": "first"}}, groups)
+    with pytest.raises(eh.EvenhandError, match="gives an item several labels"):
+        one("log_dp", scores, {"a": ["m", "f"], "b": "f"})
+    with pytest.raises(eh.EvenhandError, match=r"stop= fails at one of the grades .* 0 included"):
+        eh.attention.cascade(0.5, lambda grade: 1 / grade).weights(3, [0, 1, 2])
     with pytest.raises(eh.EvenhandError, match="is a mapping of columns"):
         one("log_dp", {"request": ["q", "q"], "item": ["a", "b"], "rank": [1, 2]}, groups)
     assert one("iaa", scores, groups, score="score", attention="uniform") == pytest.approx(2 * (0.6 - 1 / 3))

@@ -286,3 +286,14 @@ def test_an_answer_under_the_name_of_a_spreadsheet_is_one(tmp_path, capsys):
     for ending in (".xls", ".parquet"):
         assert main([*words, "--output", str(tmp_path / f"out{ending}")]) == 2
         assert not (tmp_path / f"out{ending}").exists()
+
+
+@pytest.mark.parametrize(("text", "unit", "mean"), [
+    ('unit\na\nb\n"x, y"\nb\n', "unit", 4 / 3),  # one column, with a comma in quotes
+    ('"name\nof unit",n\na,1\nb,1\n', "name\nof unit", 1.0),  # a line end in the header
+    ('A report\n\nunit;n\na;1\nb;1\nb;1\n', "unit", 1.5),
+])  # fmt: skip
+def test_titles_are_told_from_a_header_by_its_fields(tmp_path, text, unit, mean):
+    (tmp_path / "log.csv").write_text(text, encoding="utf-8")
+    result = eh.inequality(tmp_path / "log.csv", unit=unit, amount=None, population=None, metrics="mean", interval=None)
+    assert result.frame["estimate"].to_list() == [pytest.approx(mean)]

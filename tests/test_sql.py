@@ -498,12 +498,20 @@ def test_what_is_no_name_of_a_table_is_refused(table, capsys):
 def tampered(rows):
     """What happens to rows on their way, by what is said of it."""
     other = rows.filter(pl.col("a2_by_0") == ":home")
+    lost = rows.rows().index(other.rows()[1])
     return {
         "cut off": (rows.head(20), "has 20 rows, and its query gave"),
         "filtered": (other, f"has {other.height} rows, and its query gave"),
         "doubled": (pl.concat([rows, rows.head(2)]), "has .* rows, and its query gave"),
         "of two runs": (pl.concat([rows, rows.with_columns(rows_told=pl.lit(9, pl.Int64))]), "and its query gave"),
-        "no numbers": (rows.with_columns(a2_amount=pl.lit("many")), "holds no numbers in 'amount'"),
+        "a row lost, another twice": (
+            pl.concat([other.head(1), rows.filter(pl.int_range(pl.len()) != lost)]),
+            "has rows twice",
+        ),
+        "no numbers": (
+            rows.with_columns(a2_amount=pl.format("many {}", pl.int_range(pl.len()))),
+            "holds no numbers in 'amount'",
+        ),
         "no mark": (rows.with_columns(part=pl.lit("evenhand-tally-5 many")), "is not a tally of this version"),
     }
 

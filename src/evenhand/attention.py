@@ -203,7 +203,12 @@ def cascade(patience: float = 0.5, stop: Stop = 0.5) -> Attention:
 
         def numbers(_: int, grades: Floats) -> Attention:
             levels = np.unique(np.append(np.asarray(grades, dtype=np.float64), 0.0))
-            stops = {grade: of_grade(grade) for grade in levels.tolist()}
+            try:
+                stops = {grade: of_grade(grade) for grade in levels.tolist()}
+            except Exception as error:
+                raise EvenhandError(
+                    f"stop= fails at one of the grades {listing(levels.tolist())} ({error}). Pass a function of every grade, 0 included."
+                ) from error
             if stops[0.0] == 0 and len(stops) > 1:
                 del stops[0.0]  # as where nothing is said of it
             return cascade(patience, stops)

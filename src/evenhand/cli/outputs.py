@@ -150,15 +150,17 @@ def write_build_files(gates: Sequence[Gate], args: argparse.Namespace) -> None:
 
 def in_sentences(result: Any) -> list[str]:
     """The findings as sentences: all of them, or the ten that matter if the audit knows which."""
-    from evenhand.report.words.sentences import writer_for
+    from evenhand.report.words.sentences import CAUTION, writer_for
 
     every = list(dict.fromkeys(result.sentences()))
     first = writer_for(result.findings).key_sentences(result.findings)
     if len(every) <= MAX_SENTENCES or not first:
         return every
-    shown = list(dict.fromkeys([*first, *every]))
+    cautions = [sentence for sentence in every if sentence.startswith(CAUTION)]
+    shown = [sentence for sentence in dict.fromkeys([*first, *every]) if sentence not in cautions]
     rest = len(shown) - MAX_SENTENCES
-    return [*shown[:MAX_SENTENCES], f"{rest:,} more: see the table (without --sentences) or a report (--html)."]
+    more = [f"{rest:,} more: see the table (without --sentences) or a report (--html)."] if rest > 0 else []
+    return [*shown[:MAX_SENTENCES], *more, *cautions]
 
 
 def _sheets(result: Any, prefix: str) -> dict[str, Mapping[str, Sequence[Any]]]:

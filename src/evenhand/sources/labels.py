@@ -524,6 +524,8 @@ def labels_from_mapping(labels_by_item: Mapping[Any, Any], role: str, *, counts:
     import polars as pl
 
     labels = list(labels_by_item.values())
+    if any(isinstance(label, (list, tuple, set)) for label in labels):
+        raise EvenhandError(f"{role} gives an item several labels. Pass {{item: {{label: share}}}}, or one label each.")
     soft = counts or any(isinstance(label, Mapping) for label in labels)
     try:
         items = pl.Series("item", list(labels_by_item), dtype=None if labels else pl.String)

@@ -81,6 +81,8 @@ def read_answers(tally: Tally) -> Answers:
         for number, digest in enumerate(mark["queries"], 1):
             names = [name for name in frame.columns if name.startswith(f"a{number}_")]
             rows = frame.filter((numbers == number) & is_there).select(names)
+            if rows.is_duplicated().any():  # every cell of a query is there once
+                raise EvenhandError(f"{origin} has rows twice. Save each row of its query once.")
             frames[digest] = rows.rename({name: name.partition("_")[2] for name in names})
         tables |= {name: RawTable(place, kinds) for name, (place, kinds) in mark["tables"].items()}
         origins.append(origin)
@@ -101,10 +103,11 @@ def _read_mark(marks: Sequence[Any], origin: str) -> Any:
         )
     version, _, words = str(marks[0]).partition(" ")
     try:
-        if version == FORMAT:
-            return json.loads(base64.b64decode(words))
+        mark = json.loads(base64.b64decode(words)) if version == FORMAT else None
     except ValueError:
-        pass
+        mark = None
+    if isinstance(mark, dict) and {"queries", "tables"} <= mark.keys():
+        return mark
     raise EvenhandError(f"{origin} is not a tally of this version ({FORMAT}). {AGAIN}")
 
 

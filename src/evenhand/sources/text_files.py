@@ -9,6 +9,8 @@ way is taken and said.
 from __future__ import annotations
 
 import codecs
+import contextlib
+import csv
 import functools
 import glob
 import gzip
@@ -454,7 +456,7 @@ def _dialect(path: str, options: CsvOptions, usual: str, _state: tuple[int, int,
             f"FROM sniff_csv({text(glob.escape(file))}, all_varchar = true, comment = '', {READING}{named})"
         ).row()
         delimiter = options.delimiter or (sniffed["delimiter"] if sniffed["width"] > 1 else usual)
-        skipped = _titles(file, delimiter)
+        skipped = _titles(file, delimiter) if sniffed["width"] > 1 else 0
         read = read_csv([file], delimiter, skipped, [f"c{i}" for i in range(sniffed["width"])])
         header, *rows = engine.cells(f"SELECT * FROM {read} LIMIT {RECORDS + 1}").frame.rows() or [()]
     names = tuple((cell or "").strip() or cell or "" for cell in header)
@@ -487,9 +489,14 @@ def paths_literal(paths: Sequence[str]) -> str:
 def _titles(file: str, delimiter: str) -> int:
     """Lines above the header, which alone has something behind the first delimiter: titles, empty lines, Excel's `sep=;`."""
     with opened_bytes(file) as handle:
-        for i, line in enumerate(itertools.islice(handle, MOST_TITLES)):
-            if any(cell.strip(b' "\r\n') for cell in line.split(delimiter.encode())[1:]):
-                return i
+        start = handle.read(FIRST_BYTES).decode("utf-8-sig", errors="replace")
+    records = csv.reader(io.StringIO(start, newline=""), delimiter=delimiter)
+    lines_above = 0
+    with contextlib.suppress(csv.Error):  # a field over the limit of Python, which DuckDB reads
+        for record in itertools.islice(records, MOST_TITLES):
+            if any(cell.strip() for cell in record[1:]):
+                return lines_above
+            lines_above = records.line_num
     return 0
 
 

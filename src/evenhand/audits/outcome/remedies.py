@@ -403,7 +403,8 @@ class OutcomeRecalibrator:
             data = json.loads(text if text.lstrip().startswith("{") else Path(source).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise EvenhandError(f"{text[:80]!r} is no saved recalibrator. Pass what to_json wrote.") from error
-        if not isinstance(data, dict) or data.get("kind") != "evenhand.OutcomeRecalibrator":
+        is_whole = isinstance(data, dict) and {"bins", *LEARNED} <= data.keys()
+        if not is_whole or data.get("kind") != "evenhand.OutcomeRecalibrator":
             raise EvenhandError("The JSON holds no recalibrator. Pass what to_json wrote.")
         recalibrator = cls(bins=data["bins"])
         for name in LEARNED:

@@ -167,6 +167,8 @@ def _alarm_sentences(findings: Findings) -> Iterator[str]:
 def _alarm_count(findings: Findings) -> str:
     facts, raised = findings.provenance, len(alarms(findings))
     watched, quantities = int(facts.get("watched", 0)), int(facts.get("quantities", 0))
+    if quantities and not watched:
+        return f"No alarm can be raised yet: 28 days are needed, and {counted(quantities, 'quantity')} have fewer."
     early = f" {quantities - watched:,} of {quantities:,} have too few days so far (28 are needed)."
     stands = sum(r["until"] is None for r in alarms(findings))
     state = {raised: "", 0: ", all ended,"}.get(

@@ -9,7 +9,7 @@ from typing import Any
 
 from evenhand.claims import Claim
 from evenhand.findings import Findings, read_number
-from evenhand.report.words.sentences import Headline, SentenceWriter, headline, sentence
+from evenhand.report.words.sentences import Headline, SentenceWriter, headline, row_cautions, sentence
 from evenhand.report.words.text import (
     Row,
     capitalized,
@@ -63,7 +63,7 @@ class _PrefixSentences(SentenceWriter, audit="prefix"):
     def sentences(self, findings: Findings) -> list[str]:
         leads = [(_lead(findings, claim.where), claim) for claim in findings.claims]
         claims = [f"{lead}{claim.text}." if lead else _sentence(claim) for lead, claim in leads]
-        return [*super().sentences(findings), *claims]
+        return [*self.row_sentences(findings), *claims, *row_cautions(findings)]
 
 
 @headline("exposure")

@@ -230,6 +230,10 @@ QUIET = frozenset(
 """Notes that are no cautions, or for which the sentence has words of its own."""
 
 
+CAUTION = "Caution for "
+"""How the sentence of a caution begins."""
+
+
 def row_cautions(findings: Findings) -> list[str]:
     """Each caution once, with the numbers that it concerns."""
     concerned: dict[str, list[str]] = {}
@@ -242,7 +246,7 @@ def row_cautions(findings: Findings) -> list[str]:
         for text in _cautions(findings, row):
             concerned.setdefault(text, []).append(f"{row['metric']} ({where})" if where else row["metric"])
     return [
-        f"Caution for {'all numbers' if len(names) == len(finite) else listing(dict.fromkeys(names), 4)}: {text}."
+        f"{CAUTION}{'all numbers' if len(names) == len(finite) else listing(dict.fromkeys(names), 4)}: {text}."
         for text, names in concerned.items()
     ]
 

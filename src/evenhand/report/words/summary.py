@@ -16,6 +16,7 @@ from evenhand.errors import EvenhandError, listing, plural
 from evenhand.findings import Findings, read_number
 from evenhand.report.words.phrases import card_of, distinct_texts, is_share, meaning, metric_title, value_format
 from evenhand.report.words.sentences import (
+    CAUTION,
     Headline,
     half_is_of_one,
     headline_for,
@@ -164,7 +165,12 @@ def overall_sentence(overall: Findings | None) -> list[str]:
 
 
 def figures(findings: Findings, headline: Headline, most: int = 3) -> list[tuple[str, str, str]]:
-    """The first numbers of a result, of one slice or of the headline's metric in a few: number, words below it, interval."""
+    """The first numbers of a result, of one slice or of the headline's metric in a few: number, words below it, interval.
+
+    Differences have none: "1 in 4 authors" is a level.
+    """
+    if are_differences(findings):
+        return []
     labelled = zip(findings.rows(), row_labels(findings), strict=True)
     rows = [(r, where) for r, where in labelled if math.isfinite(read_number(r.get("estimate")))]
     if len({where for _, where in rows}) > 1:
@@ -191,9 +197,7 @@ def _figure(findings: Findings, row: Row, where: str) -> tuple[str, str, str]:
 def paragraph(findings: Findings, lines: Sequence[str], uncertainty: str, care: Sequence[str]) -> str:
     """The answer as a paragraph for a mail: question, findings, cautions, and where it comes from."""
     first, *rest = lines or [""]
-    spoken = uncertainty[:1].lower() + uncertainty[1:]
-    sure = f" ({spoken})" if spoken else ""
-    answer = f"{first.removesuffix('.')}{sure}."
+    answer = " ".join(f"{part.removesuffix('.')}." for part in (first, uncertainty) if part)
     source = f"Source: {', '.join(facts(findings))}; evenhand {__version__}."
     return " ".join([findings.question, answer, *rest, *care, source])
 
@@ -271,7 +275,7 @@ def every_sentence(findings: Findings, most: int) -> list[str]:
     """A sentence per row, at most `most`, where the top of the page is a summary."""
     if len(findings) <= FEW:
         return []
-    every = sentences(findings)
+    every = [line for line in sentences(findings) if not line.startswith(CAUTION)]  # these stand at the top
     rest = len(every) - most
     return every[:most] + ([f"{rest:,} more are in the table and in the saved result."] if rest > 0 else [])
 
@@ -305,7 +309,7 @@ def cautions(findings: Findings) -> list[tuple[str, str]]:
     for code in WARNINGS:
         if many := counts.get(code, 0):
             which = "all numbers" if many == len(findings) else f"{many:,} of {len(findings):,} numbers"
-            lines.append(("care", f"Caution for {which}: {REASONS.get(code, code)}."))
+            lines.append(("care", f"{CAUTION}{which}: {REASONS.get(code, code)}."))
     if outside := excluded(findings):
         lines.append(("care", outside))
     reading = findings.provenance.get("reading") or {}
