@@ -14,7 +14,8 @@ import numpy as np
 from evenhand.intervals.outcomes import with_flipped_signs, with_null_draws
 from evenhand.metrics.outcome import gaps
 from evenhand.metrics.outcome_joint import pooled, spline
-from evenhand.tallies.moments import Moments, Rows
+from evenhand.tallies.candidates import Rows
+from evenhand.tallies.moments import Moments
 
 BINS = 10
 SIZES = ((3_000, 50), (3_000, 400), (600, 300), (1_000, 100))

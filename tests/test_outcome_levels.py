@@ -12,7 +12,8 @@ from benchmarks.outcome_levels import BINS, KINDS, binned, clustered, rates
 from evenhand.intervals.outcomes import _random_sums, with_flipped_signs, with_null_draws
 from evenhand.metrics.outcome import gaps
 from evenhand.metrics.outcome_joint import pooled, spline
-from evenhand.tallies.moments import Moments, Rows
+from evenhand.tallies.candidates import Rows
+from evenhand.tallies.moments import Moments
 
 
 @pytest.mark.slow

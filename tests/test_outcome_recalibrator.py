@@ -83,7 +83,7 @@ def test_what_was_learned_survives_json(tmp_path):
 def test_it_follows_the_conventions_of_scikit_learn():
     made = eh.OutcomeRecalibrator(bins=3)
     assert made.set_params(bins=5) is made
-    assert made.get_params() == {"bins": 5}
+    assert made.get_params() == {"bins": 5, "reference": None}
     s, g, y = world(200, 6)
     assert made.fit(s, g, y) is made
     np.testing.assert_array_equal(made.fit_transform(s, g, y), made.transform(s, g))
@@ -130,6 +130,7 @@ def test_a_missing_group_is_a_group_of_its_own():
         lambda: eh.OutcomeRecalibrator().fit([0.1, 0.2], ["a", "b"], [1, 0], weights=[1, 0]),
         lambda: eh.OutcomeRecalibrator().fit([0.1, 0.2], ["a", "b"], [1, 0], weights=[1]),
         lambda: eh.OutcomeRecalibrator().fit([0.1, 0.2], ["a", "b"], [1, 0], clusters=[1, None]),
+        lambda: eh.OutcomeRecalibrator(reference="z").fit([0.1], ["a"], [1]),
         lambda: eh.OutcomeRecalibrator().fit([1e155, 2e155], ["a", "b"], [1, 0]),
         lambda: eh.OutcomeRecalibrator().fit([0.1, 0.2], ["a", "b"], [0, 1e-200]),
         lambda: eh.OutcomeRecalibrator().fit(range(1_200), range(1_200), [0, 1] * 600),

@@ -18,7 +18,8 @@ from evenhand.intervals import outcomes
 from evenhand.metrics import outcome as module
 from evenhand.metrics import outcome_joint as joint
 from evenhand.metrics.outcome_joint import pooled
-from evenhand.tallies.moments import Moments, Rows
+from evenhand.tallies.candidates import Rows
+from evenhand.tallies.moments import Moments
 from oracles import outcome as oracle
 from test_outcome_audit import ENGINES, ROLES, candidates, one, rows_of, same
 from test_outcome_metrics import COVARIANCES, error_without_gap, world
@@ -292,9 +293,18 @@ def test_slices_that_make_no_sense_are_refused(by, said):
         eh.outcome_test(with_weights(), **ROLES, by=by)
 
 
-def test_slots_of_several_slices_are_refused():
-    with pytest.raises(eh.EvenhandError, match="without by="):
-        eh.outcome_test(with_weights(), **ROLES, by="land").counterfactual()
+def test_slots_are_given_again_slice_by_slice():
+    frame = with_weights().with_columns(t=pl.Series(np.random.default_rng(1).integers(0, 2, 1_500)))
+    call = {**ROLES, "request": "q", "treated": "t", "reference": "m", "bins": 2}
+    together = eh.outcome_test(frame, **call, by="land").counterfactual(null_draws=19, rng=3)
+    for land in ("at", "de"):
+        alone = eh.outcome_test(frame.filter(land=land), **call).counterfactual(null_draws=19, rng=3)
+        mine = [r for r in together.findings.rows() if r.pop("land") == land]
+        for here, there in zip(mine, alone.findings.rows(), strict=True):
+            here.pop("p_adjusted"), there.pop("p_adjusted")
+            assert here == pytest.approx(there, nan_ok=True)
+    assert all("land" in said for said in together.sentences())
+    assert together.plot("slots") is not None
 
 
 def test_pictures_of_slices_have_a_panel_for_each(tmp_path):

@@ -24,6 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how = parser.add_argument_group("how to learn")
     text = "number of score bins with equally many rows (default: 10)"
     how.add_argument("--bins", type=int, default=10, metavar="N", help=text)
+    how.add_argument("--reference", metavar="LABEL", help="group that gaps are measured from (default: the largest)")
     how.add_argument("--weight", metavar="COLUMN", help="column with the weight of each row")
     text = "column with what rows share, such as the request or the job: noise is judged by whole clusters"
     how.add_argument("--cluster", metavar="COLUMN", help=text)
@@ -69,7 +70,7 @@ def _learn(args: argparse.Namespace) -> int:
     from evenhand.audits.outcome.remedies import OutcomeRecalibrator
 
     frame = _table(args, "score", "group", "outcome", "weight", "cluster")
-    model = OutcomeRecalibrator(bins=args.bins)
+    model = OutcomeRecalibrator(bins=args.bins, reference=args.reference)
     roles = {"weights": args.weight, "clusters": args.cluster}
     more = {role: frame[column] for role, column in roles.items() if column is not None}
     model.fit(frame[args.score], frame[args.group], frame[args.outcome], **more)

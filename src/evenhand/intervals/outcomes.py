@@ -23,8 +23,9 @@ from evenhand.intervals.kinds import MIN_CLUSTERS, ROUNDING
 from evenhand.labels import stream
 from evenhand.metrics.outcome import FEWEST_EVENTS, FEWEST_ROWS, Gaps, critical, two_sided
 from evenhand.metrics.outcome_joint import Null, Pooled, cuts, kolmogorov, rates
+from evenhand.tallies.candidates import Rows
 from evenhand.tallies.clusters import FLIPPED
-from evenhand.tallies.moments import Moments, Rows
+from evenhand.tallies.moments import Moments
 from evenhand.tallies.ragged import Ints
 
 Bools = np.typing.NDArray[np.bool_]

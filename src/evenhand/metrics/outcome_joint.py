@@ -36,7 +36,8 @@ from evenhand.metrics.outcome import (
     thin,
     two_sided,
 )
-from evenhand.tallies.moments import Moments, Rows, zero_rounding
+from evenhand.tallies.candidates import Rows
+from evenhand.tallies.moments import Moments, zero_rounding
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ import numpy as np
 import evenhand as eh
 from evenhand import metrics  # noqa: F401  (fills the registry)
 from evenhand.cards import REGISTRY
-from evenhand.tallies.candidates import Allocation, Change
+from evenhand.tallies.candidates import Allocation, Change, Rows
 from evenhand.tallies.exposure import Amortised, Exposure
-from evenhand.tallies.moments import Moments, Rows
+from evenhand.tallies.moments import Moments
 
 
 def version() -> str:

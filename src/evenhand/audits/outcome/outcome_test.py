@@ -27,8 +27,8 @@ from evenhand.metrics.outcome_joint import lowest_bin_p, pooled, spline
 from evenhand.sources.outcomes import NARROWEST, UNKNOWN, Missing, Outcomes, Roles, Unlabelled, open_outcomes
 from evenhand.sources.quantiles import Range, quantile_means, quantiles_within
 from evenhand.sources.relation import row_slicing
-from evenhand.tallies.candidates import PLACES, Neighbours
-from evenhand.tallies.moments import BinnedMoments, Moments, Rows, ScoreBins
+from evenhand.tallies.candidates import PLACES, Neighbours, Rows
+from evenhand.tallies.moments import BinnedMoments, Moments, ScoreBins
 from evenhand.tallies.spectrum import Label as SliceLabel
 
 MOST_ROWS = 2_000_000
@@ -163,7 +163,8 @@ def _result(parts: Sequence[_Part], plan: _Plan, checked: Outcomes, roles: Roles
     curves["remedies"] = remedies(rows, decided, roles.by, plan.level)
     return plan.call.result(
         rows, backend=checked.backend, read=checked.rows, dropped=checked.dropped, slices=roles.by, curves=curves, words=words,
-        facts=facts, claims=list(by_row.values()), of=OutcomeResult, evidence=None if roles.by else parts[0].evidence,
+        facts=facts, claims=list(by_row.values()), of=OutcomeResult,
+        evidence=tuple(replace(p.evidence, cells=cell) for cell, p in zip(cells, parts, strict=True) if p.evidence),
     )  # fmt: skip
 
 

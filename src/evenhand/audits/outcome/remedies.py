@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,8 +16,8 @@ from evenhand.audits.declare import Call, log
 from evenhand.audits.outcome.rows import counterfactual_claims, without_few
 from evenhand.cards import REGISTRY, Floats, is_whole
 from evenhand.claims import decide
-from evenhand.errors import EvenhandError, all_problems
-from evenhand.findings import Findings, Row, adjusted, row, tidy
+from evenhand.errors import EvenhandError, all_problems, listing
+from evenhand.findings import Findings, Row, adjusted, row, slice_words, tidy
 from evenhand.intervals.kinds import seed_of
 from evenhand.labels import listed, missing, stream
 from evenhand.metrics.counterfactual import Reallocation, folded
@@ -53,6 +53,7 @@ class Evidence:
     words: Mapping[str, str]
     call: Call
     left: Sequence[str] = ()
+    cells: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def level(self) -> float:
@@ -68,7 +69,7 @@ class Evidence:
 class OutcomeResult(Result):
     """The outcome test's answer; it keeps the checked table to ask what would change without the bias."""
 
-    evidence: Evidence | None = None
+    evidence: tuple[Evidence, ...] = ()
 
     @property
     def remedies(self) -> Any:
@@ -97,17 +98,15 @@ class OutcomeResult(Result):
         null_draws : how often outcomes without any group difference are drawn, for the band of changes by chance alone;
             None is 200 for every claim, so that the smallest adjusted p is about 0.01, and at most 5,000.
         """
-        evidence = self.evidence
-        if evidence is None:
+        if not self.evidence:
             raise EvenhandError(
-                "This result holds no scores of one table to compare. Run outcome_test of kind ranking or classification on two "
-                "groups first, without by= (one slice at a time)."
+                "This result holds no scores to compare. Run outcome_test of kind ranking or classification on two groups first."
             )
-        if not evidence.view.engine.has_rows:
+        if not self.evidence[0].view.engine.has_rows:
             raise EvenhandError(
                 "Slots are given again row by row, and a tally holds no rows. Pass the table to the test."
             )
-        if evidence.view.weighted:
+        if self.evidence[0].view.weighted:
             raise EvenhandError(
                 "A slot goes to one row, and weight= makes a row stand for several. Run outcome_test without weight= first."
             )
@@ -118,11 +117,12 @@ class OutcomeResult(Result):
         if baseline not in ("recalibrated", None):
             raise EvenhandError(f"baseline={baseline!r} is unknown. Use 'recalibrated' or None.")
         if null_draws is None:
-            null_draws = min(DRAWS_PER_CLAIM * (len(evidence.view.labels) + 1), MOST_DRAWS)
+            claims = sum(len(e.view.labels) + 1 for e in self.evidence)
+            null_draws = min(DRAWS_PER_CLAIM * claims, MOST_DRAWS)
         if not is_whole(null_draws, 0, 100_000):
             raise EvenhandError(f"null_draws={null_draws!r} is not a number of draws from 0 to 100,000. Pass 200.")
         how = _Counterfactual(int(folds), window, baseline, int(null_draws), seed_of(rng))
-        return how.result(evidence, self.backend)
+        return how.result(self.evidence, self.backend)
 
 
 @dataclass(frozen=True)
@@ -133,24 +133,40 @@ class _Counterfactual:
     null_draws: int
     rng: int
 
-    def result(self, e: Evidence, backend: Any) -> Result:
-        """Both allocations valued, and what chance alone would give."""
-        rows, facts = self._reallocate(e)
-        rows = without_few(rows, e.call.min_units, e.left)
-        counts = {name: facts.pop(name) for name in ("requests", "slots", "candidates")}
+    def result(self, evidence: Sequence[Evidence], backend: Any) -> Result:
+        """Both allocations valued, slice by slice, and what chance alone would give."""
+        call, slices = evidence[0].call, tuple(evidence[0].cells)
+        rows: list[Row] = []
+        by_slice: dict[str, dict[str, Any]] = {}
+        moves: dict[tuple[Any, ...], str] = {}
+        for e in evidence:
+            slice_rows, slice_facts = self._reallocate(e)
+            only_order = slice_facts["candidates"] == slice_facts["slots"]  # everybody has a slot
+            moves[tuple(e.cells.values())] = "mean_rank_change" if only_order else "slots_gained"
+            rows += [{**e.cells, **r} for r in without_few(slice_rows, call.min_units, e.left)]
+            by_slice[slice_words(slices, list(e.cells.values()))] = slice_facts
+        facts = next(iter(by_slice.values()))
+        counted = ("requests", "slots", "candidates")
+        counts = {name: facts[name] for name in counted}
+        if slices:
+            differing = (*counted, "folds", "window")
+            counts = {"slices": {k: {name: v[name] for name in differing} for k, v in by_slice.items()}}
+            facts = {k: v for k, v in facts.items() if k not in differing}
+        facts = {k: v for k, v in facts.items() if k not in counts}
+        read = sum(e.view.rows for e in evidence)
+        dropped = {k: sum(e.view.dropped.get(k, 0) for e in evidence) for e in evidence for k in e.view.dropped}
         chosen = {"seed": self.rng, "counterfactual": asdict(self), **facts}
-        if rounding := e.call.rounding(rows):
+        if rounding := call.rounding(rows):
             rows, chosen = [rounding.row(r) for r in rows], rounding.facts(chosen)
-        provenance = e.call.provenance(e.view.rows, dict(e.view.dropped), chosen, counts, rows, rounding=rounding)
-        everybody_has_a_slot = counts["candidates"] == counts["slots"]
-        by_row = counterfactual_claims(rows, "mean_rank_change" if everybody_has_a_slot else "slots_gained")
-        claims = dict(zip(by_row, decide(by_row.values(), e.level), strict=True))
-        rows = [{**r, "p_adjusted": claims[i].p_adjusted} if i in claims else r for i, r in enumerate(rows)]
+        provenance = call.provenance(read, dropped, chosen, counts, rows, rounding=rounding)
         extra = ("p", "p_adjusted")
-        columns = tidy(adjusted(rows, extra), (), extra)
-        question = "What would change without the bias?"
+        by_row = counterfactual_claims(rows, slices, moves)
+        claims = dict(zip(by_row, decide(by_row.values(), evidence[0].level), strict=True))
+        rows = [{**r, "p_adjusted": claims[i].p_adjusted} if i in claims else r for i, r in enumerate(rows)]
+        columns = tidy(adjusted(rows, extra), slices, extra)
+        question, words = "What would change without the bias?", evidence[0].words
         findings = Findings(
-            "counterfactual", question, (), columns, {}, e.words, provenance, CHARTS, tuple(claims.values())
+            "counterfactual", question, slices, columns, {}, words, provenance, CHARTS, tuple(claims.values())
         )
         return Result(findings, backend)
 
@@ -291,6 +307,7 @@ class OutcomeRecalibrator:
     Parameters
     ----------
     bins : number of score bins with equally many rows.
+    reference : the group that gaps are measured from; None is the largest. It changes rounding, not the result.
 
     Examples
     --------
@@ -301,18 +318,19 @@ class OutcomeRecalibrator:
     [0.2, 0.4]
     """
 
-    def __init__(self, *, bins: int = 10) -> None:
+    def __init__(self, *, bins: int = 10, reference: Any = None) -> None:
         self.bins = bins
+        self.reference = reference
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002, FBT001, FBT002
         """The parameters of the constructor."""
-        return {"bins": self.bins}
+        return {"bins": self.bins, "reference": self.reference}
 
     def set_params(self, **params: Any) -> OutcomeRecalibrator:
         """Change parameters of the constructor; fit again afterwards."""
         for name, value in params.items():
             if name not in self.get_params():
-                raise EvenhandError(f"{name!r} is not a parameter. Its only parameter is bins.")
+                raise EvenhandError(f"{name!r} is not a parameter. Its parameters: bins, reference.")
             setattr(self, name, value)
         return self
 
@@ -337,8 +355,13 @@ class OutcomeRecalibrator:
         refuse_many(len(names), "groups")
         self.groups_ = names.tolist()
         counts = np.bincount(codes)
+        if self.reference is not None and str(self.reference) not in self.groups_:
+            raise EvenhandError(
+                f"reference={self.reference!r} is not among the groups. Groups: {listing(self.groups_)}."
+            )
+        home = int(counts.argmax()) if self.reference is None else self.groups_.index(str(self.reference))
         m = _tally(s, y, codes, self.bins, len(names), w, c)
-        knots, curves, alike = _curves(m, int(counts.argmax()))
+        knots, curves, alike = _curves(m, home)
         self.knots_, self.rows_ = knots.tolist(), counts.tolist()
         self.curves_ = {name: curves[:, g].tolist() for g, name in enumerate(self.groups_)}
         self.pooled_ = alike.tolist()
@@ -403,10 +426,10 @@ class OutcomeRecalibrator:
             data = json.loads(text if text.lstrip().startswith("{") else Path(source).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise EvenhandError(f"{text[:80]!r} is no saved recalibrator. Pass what to_json wrote.") from error
-        is_whole = isinstance(data, dict) and {"bins", *LEARNED} <= data.keys()
-        if not is_whole or data.get("kind") != "evenhand.OutcomeRecalibrator":
+        is_complete = isinstance(data, dict) and {"bins", *LEARNED} <= data.keys()
+        if not is_complete or data.get("kind") != "evenhand.OutcomeRecalibrator":
             raise EvenhandError("The JSON holds no recalibrator. Pass what to_json wrote.")
-        recalibrator = cls(bins=data["bins"])
+        recalibrator = cls(bins=data["bins"], reference=data.get("reference"))
         for name in LEARNED:
             setattr(recalibrator, f"{name}_", data[name])
         return recalibrator
@@ -416,7 +439,7 @@ class OutcomeRecalibrator:
             raise EvenhandError("This recalibrator has not been fitted. Call fit(scores, groups, outcomes) first.")
 
     def __repr__(self) -> str:
-        return f"OutcomeRecalibrator(bins={self.bins!r})"
+        return f"OutcomeRecalibrator(bins={self.bins!r}, reference={self.reference!r})"
 
 
 @dataclass(frozen=True, slots=True)

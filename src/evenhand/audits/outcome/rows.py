@@ -29,7 +29,8 @@ from evenhand.metrics.outcome_joint import (
     spline,
 )
 from evenhand.sources.outcomes import Outcomes
-from evenhand.tallies.moments import Moments, Rows
+from evenhand.tallies.candidates import Rows
+from evenhand.tallies.moments import Moments
 
 EXTRA = ("bin", "bin_low", "bin_high", "se", "p", "p_adjusted", "intercept", "slope", "detectable", "share_used")
 Cells = frozenset[tuple[int | None, str | None]]
@@ -533,11 +534,14 @@ def power_clause(r: Row, tests: int, level: float, *, points: bool) -> str:
     return "" if math.isnan(size) else f"; {power_text(size, points=points)}"
 
 
-def counterfactual_claims(rows: Sequence[Row], moved: str) -> dict[int, Candidate]:
-    """Candidates by row: what each group would gain, in what is `moved` (slots or mean ranks), and the outcome's change."""
+def counterfactual_claims(
+    rows: Sequence[Row], by: Sequence[str], moves: Mapping[tuple[Any, ...], str]
+) -> dict[int, Candidate]:
+    """Candidates by row: what each group would gain, in what `moves` in its slice (slots or mean ranks), and the outcome's change."""
     candidates = {}
     for i, r in enumerate(rows):
-        group, change = r["group"], r["estimate"]
+        where, group, change = {name: r[name] for name in by}, r["group"], r["estimate"]
+        moved = moves.get(tuple(where.values()), "")
         if r["metric"] == "outcome_relative_change":
             text = "the outcome would rise, by more than chance gives"
             if change <= 0:
@@ -552,7 +556,7 @@ def counterfactual_claims(rows: Sequence[Row], moved: str) -> dict[int, Candidat
         else:
             continue
         p = float(r.get("p", math.nan))
-        candidates[i] = Candidate(p, direction_of(change), text, otherwise, r["metric"], group, {})
+        candidates[i] = Candidate(p, direction_of(change), text, otherwise, r["metric"], group, where)
     return candidates
 
 
